@@ -85,7 +85,7 @@ const FEATURES: readonly Feature[] = [
   },
   {
     feature: "The selection in a key",
-    name: /\b(?:queryUse|QueryUse|QueryReads)\b/,
+    name: /\b(?:queryUse|QueryUse)\b/,
     rooms: ["src/core/directive/look-ahead/"],
     filesOutside: 5,
   },

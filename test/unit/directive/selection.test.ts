@@ -9,12 +9,12 @@ import {
   visit,
 } from "graphql";
 import { describe, expect, it, vi } from "vitest";
-import { Outlines, type QueryInfo, Selections } from "../../../src/core/directive/look-ahead/selection.js";
+import { Outlines, type QueryInfo } from "../../../src/core/directive/look-ahead/selection.js";
 import { canonicalize } from "../../../src/core/keys/canonical.js";
 import { type Draw, drawOfSeed } from "../../property/draw.js";
 import { collectGarbage } from "../../support/collect-garbage.js";
 
-const selectionsOf = (): Selections => new Selections(new Outlines((value) => canonicalize(value)));
+const outlines = (): Outlines => new Outlines((value) => canonicalize(value));
 
 const fragmentsOf = ({ definitions }: DocumentNode): Record<string, FragmentDefinitionNode> =>
   Object.fromEntries(
@@ -28,7 +28,7 @@ function infoOf(document: DocumentNode, operationName?: string): QueryInfo {
   return { fieldNodes, fragments: fragmentsOf(document), operation, variableValues: {} } as never;
 }
 
-const textOf = (source: string): string => selectionsOf().textOf(infoOf(parse(source)));
+const textOf = (source: string): string => outlines().textOf(infoOf(parse(source)));
 
 /** Returns a chain of fragments of which each contains the next one twice, in the selection that `body` writes. */
 const doubling = (length: number, body: (spread: string) => string): string => {
@@ -44,7 +44,7 @@ describe("The text of a selection", () => {
     const [documents, sets] = [1_000, 10];
     const source = `{ m ${"{ id one ".repeat(sets)}{ id }${"}".repeat(sets)} }`;
     const infos = Array.from({ length: documents }, () => infoOf(parse(source, { noLocation: true })));
-    const selections = selectionsOf();
+    const selections = outlines();
     const bytesAfter = (first: number, end: number): number => {
       for (const info of infos.slice(first, end)) selections.textOf(info);
       collectGarbage();
@@ -69,7 +69,7 @@ describe("The text of a selection", () => {
         const { selectionSet } = fragment;
         Object.defineProperty(fragment, "selectionSet", { get: () => (looks++, selectionSet) });
       }
-      const outline = selectionsOf().outlineOf({ fragments, ...info });
+      const outline = outlines().of({ fragments, ...info });
       expect(looks).toBe(13);
       for (let at = 0; at < 14; at++) expect(outline.contains("fragments", `F${at}`)).toBe(at < 13);
     });
@@ -89,7 +89,7 @@ describe("The text of a selection", () => {
         Object.defineProperty(set, "selections", { get: () => (looks++, selections) });
       },
     });
-    const selections = selectionsOf();
+    const selections = outlines();
     const info = infoOf(document);
     looks = 0;
     for (const node of owners) selections.textOf({ ...info, fieldNodes: [node] });
@@ -170,7 +170,7 @@ describe("The text of a selection", () => {
         Object.defineProperties(variableValues, Object.getOwnPropertyDescriptors(values));
         const info = { ...infoOf(document), variableValues };
         const nodes = (info.operation.selectionSet as SelectionSetNode).selections as FieldNode[];
-        const selections = selectionsOf();
+        const selections = outlines();
         const adding = vi.spyOn(Set.prototype, "add");
         const setting = vi.spyOn(Map.prototype, "set");
         visits = 0;
@@ -192,7 +192,7 @@ describe("The text of a selection", () => {
     for (let seed = 0; seed < 5_000; seed++) {
       const source = randomQuery(drawOfSeed(String(seed)));
       const document = parse(source);
-      const text = selectionsOf().textOf(infoOf(document));
+      const text = outlines().textOf(infoOf(document));
       const selection = inlined(document);
       const known = selectionByText.get(text);
       if (known === undefined) selectionByText.set(text, selection);

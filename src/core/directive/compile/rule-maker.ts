@@ -2,7 +2,7 @@ import { type GraphQLObjectType, getNamedType, isCompositeType } from "graphql";
 import { compilePolicy, type PolicySettings, SCOPE_MISSING } from "../../policy/policy.js";
 import type { FieldRule, KeyFields } from "../../schema-rules.js";
 import { hasPublicHint } from "../hints/cache-control.js";
-import { LookAhead } from "../look-ahead/look-ahead.js";
+import { lookAhead } from "../look-ahead/look-ahead.js";
 import { Outlines } from "../look-ahead/selection.js";
 import { authMarkOf } from "../permissions/auth-marks.js";
 import { type AnyField, namesOfRule } from "./field-rule.js";
@@ -91,7 +91,7 @@ export class RuleMaker {
       reportEmptyTag: emptyTagReporter(place, declaredTags, channel),
       entities: entities?.finderOf(field.type, coordinate),
       args: field.args,
-      queryUse: new LookAhead(
+      queryUse: lookAhead(
         { coordinate, hasSelection, keyTexts: keyPaths.map(({ text }) => text), isReference },
         this.#outlines,
       ),

@@ -1,64 +1,58 @@
-import type { GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../../base/errors.js";
-import type { ObservedLoad, QueryUse } from "../../schema-rules.js";
+import type { QueryUse } from "../../schema-rules.js";
 import type { Excess } from "../../tier/request/loaded.js";
-import { observeQuery, QueryReads } from "./query-reads.js";
-import { type Outline, type Outlines, type QueryInfo, Selections } from "./selection.js";
+import { beyondSelection, observeQuery, type QueryPart } from "./query-reads.js";
+import type { Outline, Outlines, QueryInfo } from "./selection.js";
 
-/** What one field has of the query: its selection as a part of keys, and what its loads read. */
-export class LookAhead implements QueryUse {
-  readonly #field: LookAheadField;
-  readonly #selections: Selections;
-
-  constructor(field: LookAheadField, outlines: Outlines) {
-    this.#selections = new Selections(outlines, !field.isReference);
-    this.#field = field;
-  }
-
-  selectionText(info: QueryInfo): string {
-    try {
-      return this.#selections.textOf(info);
-    } catch (cause) {
-      if (!(cause instanceof CachedError)) throw cause;
-      const { coordinate } = this.#field;
-      throw new CachedError(cause.code, `\`${coordinate}\` is not cached: ${cause.message}`, { coordinate });
-    }
-  }
-
-  observe(info: GraphQLResolveInfo): ObservedLoad {
-    const { hasSelection, isReference } = this.#field;
-    const reads = new QueryReads(() => this.#outlineOf(info));
-    return {
-      info: observeQuery(info, reads, { hasSelection, hasKeyedArguments: !isReference }),
-      excess: () => this.#excessOf(reads),
-    };
-  }
-
-  /** Undefined: it has none, and so no key. */
-  #outlineOf(info: QueryInfo): Outline | undefined {
-    try {
-      return this.#selections.outlineOf(info);
-    } catch {
-      return undefined;
-    }
-  }
-
-  #excessOf({ beyondSelection, hasSelection }: QueryReads): Excess | undefined {
-    const { coordinate, keyTexts } = this.#field;
-    if (beyondSelection !== undefined)
+/** Returns what one field has of the query: its selection as a part of keys, and what its loads read. */
+export function lookAhead(
+  { coordinate, hasSelection, keyTexts, isReference }: LookAheadField,
+  outlines: Outlines,
+): QueryUse {
+  const excessOf = (read: ReadonlySet<QueryPart>): Excess | undefined => {
+    const beyond = beyondSelection(read);
+    if (beyond !== undefined)
       return excess(
         coordinate,
         "CACHED_QUERY_READ",
-        `${beyondSelection}, which no key contains; pass what it needs as an argument, or move the read to a part of the server that is not cached`,
+        `${beyond}, which no key contains; pass what it needs as an argument, or move the read to a part of the server that is not cached`,
       );
-    if (!hasSelection || keyTexts.includes("$selection")) return undefined;
+    if (read.size === 0 || keyTexts.includes("$selection")) return undefined;
     const key = [...keyTexts, "$selection"].map((text) => JSON.stringify(text)).join(", ");
     return excess(
       coordinate,
       "CACHED_SELECTION_READ",
       `the selection of the query, which its key does not contain; set key: [${key}], or let the resolver load without looking at the selection`,
     );
-  }
+  };
+  /** Undefined: it has none, and so no key. */
+  const outlineOf = (info: QueryInfo): Outline | undefined => {
+    try {
+      return outlines.of(info, !isReference);
+    } catch {
+      return undefined;
+    }
+  };
+  return {
+    selectionText(info) {
+      try {
+        return outlines.textOf(info, !isReference);
+      } catch (cause) {
+        if (!(cause instanceof CachedError)) throw cause;
+        throw new CachedError(cause.code, `\`${coordinate}\` is not cached: ${cause.message}`, { coordinate });
+      }
+    },
+    observe(info) {
+      const read = new Set<QueryPart>();
+      const observed = observeQuery(
+        info,
+        (part) => read.add(part),
+        (kind, name) => outlineOf(info)?.contains(kind, name) === true,
+        { hasSelection, hasKeyedArguments: !isReference },
+      );
+      return { info: observed, excess: () => excessOf(read) };
+    },
+  };
 }
 
 interface LookAheadField {

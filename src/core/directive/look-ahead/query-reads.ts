@@ -1,101 +1,66 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import { infoWith, mapVariables } from "../../base/graphql-version.js";
-import type { Outline } from "./selection.js";
 
-/** What one load has read of the query. */
-export class QueryReads {
-  readonly #read = new Set<QueryPart>();
-  #unkeyable: string | undefined;
-  readonly #outline: () => Outline | undefined;
+/** A part of the query. `rest`: variables or fragments that the selection does not contain. A path of `info`: what no key contains. */
+export type QueryPart = "selection" | "operation" | "rest" | "name" | "definitions" | "allFragments" | `info.${string}`;
 
-  constructor(outline: () => Outline | undefined) {
-    this.#outline = outline;
-  }
-
-  /** Whether it has read something that follows from the selection of its field, or more. */
-  get hasSelection(): boolean {
-    return this.#read.size > 0;
-  }
-
-  /** What the load has read that no key contains. Undefined: nothing. */
-  get beyondSelection(): string | undefined {
-    if (this.#unkeyable !== undefined || this.#delegates) return this.#unkeyable;
-    if (this.#read.has("name")) return "`info.operation.name`";
-    const hasMore = (["operation", "rest", "definitions", "allFragments"] as const).some((part) =>
-      this.#read.has(part),
-    );
-    return hasMore ? "the query beyond the selection of its field (other fields, variables or fragments)" : undefined;
-  }
-
-  /**
-   * A load that takes all fragments and variable definitions of the document, but not the selection of the operation,
-   * builds a document from its own field nodes, as `delegateToSchema` of graphql-tools does. It also takes the
-   * operation's name and all variables, and sends only those variables and fragments that the selection uses.
-   */
-  get #delegates(): boolean {
-    return this.#read.has("allFragments") && this.#read.has("definitions") && !this.#read.has("operation");
-  }
-
-  add(part: QueryPart): void {
-    this.#read.add(part);
-  }
-
-  /** Records that a variable or a fragment was read, by its name. */
-  addNamed(kind: "variables" | "fragments", name: string): void {
-    this.#read.add(this.#outline()?.contains(kind, name) === true ? "selection" : "rest");
-  }
-
-  /** Records that something was read that no key contains. */
-  addUnkeyable(path: string): void {
-    this.#unkeyable ??= `\`${path}\``;
-  }
+/** Returns which of the parts that a load has read no key contains. Undefined: none. */
+export function beyondSelection(read: ReadonlySet<QueryPart>): string | undefined {
+  const unkeyable = [...read].find((part) => part.startsWith("info."));
+  if (unkeyable !== undefined) return `\`${unkeyable}\``;
+  // A load that takes all fragments and variable definitions of the document, but not the selection of the operation,
+  // builds a document from its own field nodes, as `delegateToSchema` of graphql-tools does. It also takes the
+  // operation's name and all variables, and sends only those variables and fragments that the selection uses.
+  if (read.has("allFragments") && read.has("definitions") && !read.has("operation")) return undefined;
+  if (read.has("name")) return "`info.operation.name`";
+  const hasMore = [...read].some((part) => part !== "selection");
+  return hasMore ? "the query beyond the selection of its field (other fields, variables or fragments)" : undefined;
 }
 
-/** A part of the query. `rest`: variables or fragments that the selection does not contain. */
-type QueryPart = "selection" | "operation" | "rest" | "name" | "definitions" | "allFragments";
-
 /**
- * Returns an `info` for one load that records in `reads` what the load reads of the query, also after an await and
+ * Returns an `info` for one load that tells `onRead` what the load reads of the query, also after an await and
  * through a copy of `info`. Making such a copy is no read: the accessors that count are on field nodes and on the operation,
  * which are made for this load when it asks for them. Free are `fieldName`, `path`, the types, the schema, and the name, alias and
  * arguments of the field nodes. The location of a node leads to the text of the whole query.
  *
- * `hasSelection`: whether the field returns a type with fields. For others, the selection is always empty, and
- * reading it is free too. `hasKeyedArguments`: whether the arguments of the field nodes are those of the load. Those
- * of `_entities` are not: they have all representations.
+ * `isSelected`: whether the selection contains a variable or a fragment of a name. `hasSelection`: whether the field
+ * returns a type with fields. For others, the selection is always empty, and reading it is free too.
+ * `hasKeyedArguments`: whether the arguments of the field nodes are those of the load. Those of `_entities` are not:
+ * they have all representations.
  */
 export function observeQuery(
   info: GraphQLResolveInfo,
-  reads: QueryReads,
-  field: { readonly hasSelection: boolean; readonly hasKeyedArguments: boolean },
+  onRead: (part: QueryPart) => void,
+  isSelected: (kind: "variables" | "fragments", name: string) => boolean,
+  { hasSelection, hasKeyedArguments }: { readonly hasSelection: boolean; readonly hasKeyedArguments: boolean },
 ): GraphQLResolveInfo {
   const { fieldNodes, operation, fragments, variableValues, rootValue } = info;
+  const reading = (part: QueryPart) => (): void => onRead(part);
+  const named = (kind: "variables" | "fragments") => (name: string) =>
+    onRead(isSelected(kind, name) ? "selection" : "rest");
+  const fieldNode = (node: FieldNode): FieldNode => {
+    const copy = { ...node };
+    if (hasSelection) observe(copy, "selectionSet", reading("selection"));
+    if (!hasKeyedArguments) observe(copy, "arguments", reading("operation"));
+    observe(copy, "directives", reading("selection"));
+    observe(copy, "loc", reading("info.fieldNodes[].loc"), false);
+    return copy;
+  };
   const observed = infoWith(info, {});
   lazily(observed, {
     fieldNodes: () =>
       fieldNodes.length === 0
-        ? observedRecord<FieldNode[]>([], () => reads.add("selection"))
-        : fieldNodes.map((node) => fieldNode(node, reads, field)),
-    operation: () => operationNode(operation, reads),
-    fragments: () =>
-      observedRecord(
-        fragments,
-        (name) => reads.addNamed("fragments", name),
-        () => reads.add("allFragments"),
-      ),
+        ? observedRecord<FieldNode[]>([], reading("selection"))
+        : fieldNodes.map((node) => fieldNode(node)),
+    operation: () => operationNode(operation, reading),
+    fragments: () => observedRecord(fragments, named("fragments"), reading("allFragments")),
     variableValues: () =>
-      mapVariables(variableValues, (values) =>
-        observedRecord(
-          values,
-          (name) => reads.addNamed("variables", name),
-          () => reads.add("rest"),
-        ),
-      ),
+      mapVariables(variableValues, (values) => observedRecord(values, named("variables"), reading("rest"))),
   });
   // The root value is the server's own object, so only reading it at all can be observed. Servers
   // without one set it to undefined or to an empty object.
-  if (!isEmptyRoot(rootValue)) observe(observed, "rootValue", () => reads.addUnkeyable("info.rootValue"));
+  if (!isEmptyRoot(rootValue)) observe(observed, "rootValue", reading("info.rootValue"));
   return observed;
 }
 
@@ -103,32 +68,19 @@ export function observeQuery(
 export const isEmptyRoot = (rootValue: unknown): boolean =>
   rootValue === undefined || rootValue === null || (isPlainObject(rootValue) && Object.keys(rootValue).length === 0);
 
-function fieldNode(
-  node: FieldNode,
-  reads: QueryReads,
-  { hasSelection, hasKeyedArguments }: Parameters<typeof observeQuery>[2],
-): FieldNode {
-  const copy = { ...node };
-  if (hasSelection) observe(copy, "selectionSet", () => reads.add("selection"));
-  if (!hasKeyedArguments) observe(copy, "arguments", () => reads.add("operation"));
-  observe(copy, "directives", () => reads.add("selection"));
-  observe(copy, "loc", () => reads.addUnkeyable("info.fieldNodes[].loc"), false);
-  return copy;
-}
-
 function operationNode(
   operation: GraphQLResolveInfo["operation"] | undefined,
-  reads: QueryReads,
+  reading: (part: QueryPart) => () => void,
 ): typeof operation & object {
   // A worker has no query, so every read of it counts.
-  if (operation === undefined) return observedRecord({}, () => reads.add("operation")) as never;
+  if (operation === undefined) return observedRecord({}, reading("operation")) as never;
   const copy = { ...operation };
-  observe(copy, "name", () => reads.add("name"));
-  observe(copy, "operation", () => reads.add("selection"));
-  observe(copy, "selectionSet", () => reads.add("operation"));
-  observe(copy, "directives", () => reads.add("operation"));
-  observe(copy, "variableDefinitions", () => reads.add("definitions"));
-  observe(copy, "loc", () => reads.addUnkeyable("info.operation.loc"), false);
+  observe(copy, "name", reading("name"));
+  observe(copy, "operation", reading("selection"));
+  observe(copy, "selectionSet", reading("operation"));
+  observe(copy, "directives", reading("operation"));
+  observe(copy, "variableDefinitions", reading("definitions"));
+  observe(copy, "loc", reading("info.operation.loc"), false);
   return copy;
 }
 
@@ -166,6 +118,7 @@ function observe(target: object, property: string, onRead: () => void, enumerabl
   });
 }
 
+/** Returns a record behind a Proxy that reports the names that are read, whether they exist or not, and reads of all names. */
 function observedRecord<T extends object>(
   record: T,
   onName: (name: string) => void,
@@ -176,27 +129,23 @@ function observedRecord<T extends object>(
     const isMethod = !Object.hasOwn(record, property) && property in Object.prototype;
     if (typeof property === "string" && !isMethod) onName(property);
   };
-  return reportingReads(record, report, onAll);
-}
-
-/** Returns an object behind a Proxy that reports the names that are read, whether they exist or not, and reads of all names. */
-const reportingReads = <T extends object>(target: T, onName: (property: PropertyKey) => void, onAll: () => void): T =>
-  new Proxy(target, {
-    get(_target, property) {
-      onName(property);
-      return Reflect.get(target, property) as unknown;
+  return new Proxy(record, {
+    get(_record, property) {
+      report(property);
+      return Reflect.get(record, property) as unknown;
     },
-    has(_target, property) {
-      onName(property);
-      return Reflect.has(target, property);
+    has(_record, property) {
+      report(property);
+      return Reflect.has(record, property);
     },
-    getOwnPropertyDescriptor(_target, property) {
-      onName(property);
-      return Reflect.getOwnPropertyDescriptor(target, property);
+    getOwnPropertyDescriptor(_record, property) {
+      report(property);
+      return Reflect.getOwnPropertyDescriptor(record, property);
     },
     ownKeys() {
       onAll();
-      return Reflect.ownKeys(target);
+      return Reflect.ownKeys(record);
     },
-    set: (_target, property, value) => Reflect.set(target, property, value),
+    set: (_record, property, value) => Reflect.set(record, property, value),
   });
+}

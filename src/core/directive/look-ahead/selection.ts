@@ -15,38 +15,11 @@ import { getOrMake } from "../../base/multimap.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 
 /**
- * Writes what queries select below one field, as a part of its keys. The work is a sum: each node, selection set and fragment is
+ * Writes what queries select below cached fields, as a part of their keys. The work is a sum: each node, selection set and fragment is
  * written once for an execution, and so is each variable, however many fields ask for it. (P13)
- */
-export class Selections {
-  readonly #outlines: Outlines;
-  readonly #hasArguments: boolean;
-
-  /** `hasArguments`: whether the places of variables in the arguments of the fields themselves count. */
-  constructor(outlines: Outlines, hasArguments = true) {
-    this.#outlines = outlines;
-    this.#hasArguments = hasArguments;
-  }
-
-  /**
-   * Returns what the query selects below a field, and with which variables. The names of fragments do not matter.
-   * Variables are written by name and value, since a resolver can read them by either. Throws `CACHED_KEY_UNUSABLE`
-   * for what no valid query selects, and `CACHED_KEY_UNSERIALIZABLE`.
-   */
-  textOf(info: QueryInfo): string {
-    const outline = this.outlineOf(info);
-    const text = kindOf(info) + outline.digest;
-    return outline.hasVariables ? `${text}${this.#outlines.valuesOf(outline, info.variableValues)}` : text;
-  }
-
-  outlineOf({ fieldNodes, fragments }: QueryInfo): Outline {
-    return this.#outlines.ofField(fieldNodes, fragments, this.#hasArguments);
-  }
-}
-
-/**
- * What is known of the documents that fields ask for, for all fields of a schema. An outline refers to those of what is below it
- * instead of repeating them. What has no fragments is remembered for as long as its document.
+ *
+ * An outline refers to those of what is below it instead of repeating them. What has no fragments is remembered for as long as its
+ * document.
  */
 export class Outlines {
   readonly #ofDocuments = new WeakMap<object, Outline>();
@@ -65,8 +38,23 @@ export class Outlines {
     this.#writeVariable = writeVariable;
   }
 
-  /** `hasArguments`: see `Selections`. All who ask for a node agree: it is one field of the schema. */
-  ofField(fieldNodes: QueryInfo["fieldNodes"], fragments: QueryInfo["fragments"], hasArguments: boolean): Outline {
+  /**
+   * Returns what the query selects below a field, and with which variables. The names of fragments do not matter.
+   * Variables are written by name and value, since a resolver can read them by either. `hasArguments`: whether the
+   * places of variables in the arguments of the field itself count; all who ask for a node agree. Throws
+   * `CACHED_KEY_UNUSABLE` for what no valid query selects, and `CACHED_KEY_UNSERIALIZABLE`.
+   */
+  textOf(info: QueryInfo, hasArguments = true): string {
+    const { operation, variableValues } = info;
+    const outline = this.of(info, hasArguments);
+    // Not part of outlines, which operations of one document share. A worker has no operation.
+    const kind = operation === undefined || operation.operation === "query" ? "" : operation.operation;
+    if (!outline.hasVariables) return kind + outline.digest;
+    const makeTexts = () => new VariableTexts(coercedVariables(variableValues), this.#writeVariable);
+    return kind + outline.digest + getOrMake(this.#values, variableValues, makeTexts).of(outline);
+  }
+
+  of({ fieldNodes, fragments }: QueryInfo, hasArguments = true): Outline {
     const [first] = fieldNodes as readonly [FieldNode];
     // Without merged fields, the node is the longest-lived object: the array is made per execution.
     const owner = fieldNodes.length === 1 ? first : this.#sameNodes(first, fieldNodes);
@@ -81,15 +69,6 @@ export class Outlines {
     if (known?.length === fieldNodes.length && known.every((node, nth) => node === fieldNodes[nth])) return known;
     this.#merged.set(first, fieldNodes);
     return fieldNodes;
-  }
-
-  /** Returns the values that an execution has for the variables of an outline, as text. */
-  valuesOf(outline: Outline, variableValues: QueryInfo["variableValues"]): string {
-    return getOrMake(
-      this.#values,
-      variableValues,
-      () => new VariableTexts(coercedVariables(variableValues), this.#writeVariable),
-    ).of(outline);
   }
 
   #outlineOf(owner: object, fragments: QueryInfo["fragments"], write: (draft: Draft) => void): Outline {
@@ -108,7 +87,7 @@ export class Outlines {
     } finally {
       this.#depth--;
     }
-    const outline = draft.outline();
+    const outline = new Outline(draft);
     if (outline.hasFragments) ofExecution.set(owner, outline);
     else {
       ofExecution.delete(owner);
@@ -193,12 +172,7 @@ export class Outline {
   readonly parts: readonly Outline[];
   #contains: Map<string, boolean> | undefined;
 
-  constructor(
-    text: string,
-    variables: ReadonlySet<string>,
-    fragments: ReadonlySet<string>,
-    parts: ReadonlySet<Outline>,
-  ) {
+  constructor({ text, variables, fragments, parts }: Draft) {
     this.digest = digestOf(text);
     this.variables = variables.size === 0 ? NO_NAMES : variables;
     this.fragments = fragments.size === 0 ? NO_NAMES : fragments;
@@ -223,9 +197,8 @@ class VariableTexts {
   readonly #values: Readonly<Record<string, unknown>>;
   readonly #write: ValueWriter;
   readonly #ofVariables = new Map<string, string>();
-  readonly #ofOutlines = new Map<Outline, string>();
-  /** Why one of them has no text: those who need it are told at once. */
-  readonly #failures = new Map<Outline, unknown>();
+  /** Returns the text, or throws why there is none: those who need it are told at once. */
+  readonly #ofOutlines = new Map<Outline, () => string>();
 
   constructor(values: Readonly<Record<string, unknown>>, write: ValueWriter) {
     this.#values = values;
@@ -233,12 +206,17 @@ class VariableTexts {
   }
 
   of(outline: Outline): string {
-    if (this.#failures.has(outline)) throw this.#failures.get(outline);
+    return getOrMake(this.#ofOutlines, outline, () => this.#attempt(outline))();
+  }
+
+  #attempt(outline: Outline): () => string {
     try {
-      return getOrMake(this.#ofOutlines, outline, () => this.#writeOutline(outline));
+      const text = this.#writeOutline(outline);
+      return () => text;
     } catch (error) {
-      this.#failures.set(outline, error);
-      throw error;
+      return () => {
+        throw error;
+      };
     }
   }
 
@@ -266,10 +244,6 @@ const digestOf = (text: string): string => hash("sha256", text, "base64url");
 
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 
-/** Not part of outlines, which operations of one document share. A worker has no operation. */
-const kindOf = ({ operation }: QueryInfo): string =>
-  operation === undefined || operation.operation === "query" ? "" : operation.operation;
-
 /** Directives that decide whether a field is resolved at all: for a resolver that runs, they say nothing. */
 const CONDITIONS: readonly string[] = ["skip", "include"];
 
@@ -278,15 +252,11 @@ class Draft {
   text = "";
   readonly variables = new Set<string>();
   readonly fragments = new Set<string>();
-  readonly #parts = new Set<Outline>();
-
-  outline(): Outline {
-    return new Outline(this.text, this.variables, this.fragments, this.#parts);
-  }
+  readonly parts = new Set<Outline>();
 
   add(part: Outline): void {
     this.text += `{${part.digest}}`;
-    if (part.hasVariables || part.hasFragments) this.#parts.add(part);
+    if (part.hasVariables || part.hasFragments) this.parts.add(part);
   }
 
   directives(directives: readonly DirectiveNode[] = []): string {
