@@ -39,49 +39,37 @@ import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/r
  */
 export class ResultValidator implements Validator {
   /** Schemas that are derived from one, such as one per role, have types of their own. */
-  readonly #checks = new WeakMap<GraphQLOutputType, TypeCheck | undefined>();
+  readonly #checks = new WeakMap<GraphQLOutputType, Check | undefined>();
   readonly #resolvers: Pick<KnownResolvers, "has">;
 
   constructor(resolvers: Pick<KnownResolvers, "has">) {
     this.#resolvers = resolvers;
   }
 
-  /** Returns whether a cached value of `type` has no mistake, whatever is selected of it. False: `mistakeIn` decides. */
-  isPlausible(value: unknown, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
-    const check = this.#checkOf(type, schema);
-    try {
-      return check?.isForHits !== true || check.mistakeIn(value, "") === undefined;
-    } catch {
-      return true;
-    }
-  }
-
-  /** The same for a value in memory. It is checked once, not by each hit: nobody can modify it. */
+  /**
+   * Returns whether a value in memory has no mistake, whatever is selected of it. False: `mistakeIn` decides. It is
+   * checked once, not by each hit: nobody can modify it.
+   */
   isKeptPlausible(known: KnownKey, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
     const { kept, value } = known;
     const check = this.#checkOf(type, schema);
-    const ofHits = check?.isForHits === true ? check : undefined;
-    if (kept === undefined || kept.passed === ofHits) return true;
-    if (!this.isPlausible(value, type, { schema })) return false;
-    kept.passed = ofHits;
+    if (kept === undefined || kept.passed === check) return true;
+    if (!isPlausible(check, value)) return false;
+    kept.passed = check;
     return true;
   }
 
-  #checkOf(type: GraphQLOutputType, schema: GraphQLSchema): TypeCheck | undefined {
-    // An executor of its own may pass no type at all.
-    if (!this.#checks.has(type)) return orNothing(() => this.#compile(type, schema));
-    return this.#checks.get(type);
-  }
-
-  #compile(type: GraphQLOutputType, schema: GraphQLSchema): TypeCheck | undefined {
+  #checkOf(type: GraphQLOutputType, schema: GraphQLSchema): Check | undefined {
+    if (this.#checks.has(type)) return this.#checks.get(type);
     const check = orNothing(() => compile(type, { schema, resolvers: this.#resolvers, compiled: new WeakMap() }));
-    this.#checks.set(type, check);
+    // An executor of its own may pass no type at all.
+    orNothing(() => this.#checks.set(type, check));
     return check;
   }
 
   mistakeIn(value: unknown, { call, context }: Call): string | undefined {
     const info = call as Info;
-    if (this.isPlausible(value, info.returnType, info)) return undefined;
+    if (isPlausible(this.#checkOf(info.returnType, info.schema), value)) return undefined;
     return orNothing(() => this.#mistakeIn(value, { info, context, resolved: undefined }));
   }
 
@@ -104,7 +92,16 @@ export class ResultValidator implements Validator {
     // In a worker there is no query.
     if (node === undefined) return undefined;
     const selected = { ...walk, selected: new Map() };
-    return this.#checkOf(returnType, schema)?.mistakeIn(value, `\`${node.name.value}\``, fieldNodes, selected);
+    return this.#checkOf(returnType, schema)?.(value, `\`${node.name.value}\``, fieldNodes, selected);
+  }
+}
+
+/** Whether a value has no mistake, whatever is selected of it. A getter of it that throws is not one. */
+function isPlausible(check: Check | undefined, value: unknown): boolean {
+  try {
+    return check?.(value, "") === undefined;
+  } catch {
+    return true;
   }
 }
 
@@ -123,12 +120,6 @@ type PlainObject = Readonly<Record<string, unknown>>;
 /** Returns what GraphQL would refuse in a value. Without a walk, for any selection. */
 type Check = (value: unknown, place: string, nodes?: readonly FieldNode[], walk?: Walk) => string | undefined;
 
-interface TypeCheck {
-  readonly mistakeIn: Check;
-  /** Whether a mistake can show without a walk. */
-  readonly isForHits: boolean;
-}
-
 function changedType(before: readonly string[], after: readonly string[]): string | undefined {
   const index = before.findIndex((name, at) => name !== after[at]);
   return index < 0 ? undefined : `a \`${before[index]}\` that becomes a \`${after[index]}\``;
@@ -138,7 +129,7 @@ interface Compilation {
   readonly schema: GraphQLSchema;
   readonly resolvers: Pick<KnownResolvers, "has">;
   /** Weak, since schemas that share an abstract type can bring members of their own. */
-  readonly compiled: WeakMap<GraphQLOutputType, TypeCheck>;
+  readonly compiled: WeakMap<GraphQLOutputType, Check>;
 }
 
 interface Walk {
@@ -149,44 +140,38 @@ interface Walk {
   readonly selected: Map<readonly FieldNode[], Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>>;
 }
 
-const ANYTHING: TypeCheck = { mistakeIn: () => undefined, isForHits: false };
+const anything: Check = () => undefined;
 
-function compile(type: GraphQLOutputType, compilation: Compilation): TypeCheck {
+function compile(type: GraphQLOutputType, compilation: Compilation): Check {
   if (isNonNullType(type)) {
-    const { mistakeIn } = compile(type.ofType, compilation);
-    const check: Check = (value, place, nodes, walk) =>
-      value === null || value === undefined ? nullFor(place) : mistakeIn(value, place, nodes, walk);
-    return { mistakeIn: check, isForHits: true };
+    const check = compile(type.ofType, compilation);
+    return (value, place, nodes, walk) =>
+      value === null || value === undefined ? nullFor(place) : check(value, place, nodes, walk);
   }
   if (isListType(type)) {
-    const { mistakeIn, isForHits } = compile(type.ofType, compilation);
-    const check: Check = (value, place, nodes, walk) => {
+    const check = compile(type.ofType, compilation);
+    return (value, place, nodes, walk) => {
       if (!Array.isArray(value)) return isAnyList(value) ? undefined : `no list for the list ${place}`;
-      if (!isForHits && walk === undefined) return undefined;
+      if (check === anything) return undefined;
       for (const item of value) {
-        const mistake = mistakeIn(item, place, nodes, walk);
+        const mistake = check(item, place, nodes, walk);
         if (mistake !== undefined) return mistake;
       }
       return undefined;
     };
-    return { mistakeIn: check, isForHits: true };
   }
   if (isScalarType(type)) return compileScalar(type);
   if (isEnumType(type)) {
-    const known = new Set<unknown>(type.getValues().map(({ value }) => value));
-    const check: Check = (value, place) =>
-      value === null || value === undefined || known.has(value)
-        ? undefined
-        : `an unknown value of the enum \`${type.name}\` at ${place}`;
-    return { mistakeIn: check, isForHits: true };
+    const known = new Set<unknown>([null, undefined, ...type.getValues().map(({ value }) => value)]);
+    return (value, place) =>
+      known.has(value) ? undefined : `an unknown value of the enum \`${type.name}\` at ${place}`;
   }
+  if (!isObjectType(type) && !isAbstractType(type)) return anything;
   const { compiled } = compilation;
   const known = compiled.get(type);
   if (known !== undefined) return known;
-  if (!isObjectType(type) && !isAbstractType(type)) return ANYTHING;
   // A type that contains itself calls this until its own check is compiled.
-  const ofItself: Check = (value, place, nodes, walk) => compiled.get(type)?.mistakeIn(value, place, nodes, walk);
-  compiled.set(type, { mistakeIn: ofItself, isForHits: true });
+  compiled.set(type, (value, place, nodes, walk) => compiled.get(type)?.(value, place, nodes, walk));
   const check = isObjectType(type) ? compileObject(type, compilation) : compileAbstract(type, compilation);
   compiled.set(type, check);
   return check;
@@ -208,10 +193,10 @@ const isAnyList = (value: unknown): boolean =>
   (typeof value === "object" && (Symbol.iterator in value || Symbol.asyncIterator in value || isThenable(value)));
 
 /** Scalars of the schema may represent anything. Those of GraphQL are asked only about what they do not expect. */
-function compileScalar(type: GraphQLScalarType): TypeCheck {
+function compileScalar(type: GraphQLScalarType): Check {
   const isExpected = isSpecifiedScalarType(type) ? EXPECTED[type.name] : undefined;
-  if (isExpected === undefined) return ANYTHING;
-  const check: Check = (value, place) => {
+  if (isExpected === undefined) return anything;
+  return (value, place) => {
     if (value === null || value === undefined || isExpected(value)) return undefined;
     if (typeof value === "function" || isThenable(value)) return undefined;
     try {
@@ -221,7 +206,6 @@ function compileScalar(type: GraphQLScalarType): TypeCheck {
       return `what \`${type.name}\` cannot represent at ${place}`;
     }
   };
-  return { mistakeIn: check, isForHits: true };
 }
 
 const isString = (value: unknown): boolean => typeof value === "string";
@@ -233,51 +217,39 @@ const EXPECTED: Readonly<Record<string, (value: unknown) => boolean>> = {
   Boolean: (value) => typeof value === "boolean",
 };
 
-function compileObject(type: GraphQLObjectType, compilation: Compilation): TypeCheck {
+function compileObject(type: GraphQLObjectType, compilation: Compilation): Check {
   const fields = Object.values(type.getFields())
     .filter((field) => !compilation.resolvers.has(field))
     .map(({ name, type: returned }) => ({
       name,
       place: `\`${type.name}.${name}\``,
       isNonNull: isNonNullType(returned),
-      ...compile(returned, compilation),
+      mistakeIn: compile(returned, compilation),
     }));
   const byName = new Map(fields.map((field) => [field.name, field]));
-  const ofHits = fields.filter(({ isForHits }) => isForHits);
   const required = fields.find(({ isNonNull }) => isNonNull);
-  const check: Check = (value, _place, nodes, walk) => {
-    if (!isPlainObject(value)) {
-      if (required === undefined || !isNoObject(value)) return undefined;
-      if (nodes === undefined || walk === undefined) return nullFor(required.place);
-      for (const name of selectedFields(type, nodes, walk).keys()) {
-        const field = byName.get(name);
-        if (field?.isNonNull && (Object(value) as PlainObject)[name] === undefined) return nullFor(field.place);
-      }
-      return undefined;
-    }
-    if (nodes === undefined || walk === undefined) {
-      for (const { name, place, mistakeIn } of ofHits) {
-        const member = value[name];
-        const mistake = member === undefined ? undefined : mistakeIn(member, place);
-        if (mistake !== undefined) return mistake;
-      }
-      return undefined;
-    }
-    for (const [name, selected] of selectedFields(type, nodes, walk)) {
+  return (value, _place, nodes, walk) => {
+    const isObject = isPlainObject(value);
+    if (!isObject && (required === undefined || !isNoObject(value))) return undefined;
+    if (!isObject && walk === undefined) return nullFor(required?.place as string);
+    const selected = nodes && walk && selectedFields(type, nodes, walk);
+    for (const name of selected?.keys() ?? byName.keys()) {
       const field = byName.get(name);
-      const member = value[name];
-      const mistake = member === undefined ? undefined : field?.mistakeIn(member, field.place, selected, walk);
+      const member = (Object(value) as PlainObject)[name];
+      if (field === undefined) continue;
+      if (member === undefined && !isObject && field.isNonNull) return nullFor(field.place);
+      const mistake =
+        member === undefined || !isObject ? undefined : field.mistakeIn(member, field.place, selected?.get(name), walk);
       if (mistake !== undefined) return mistake;
     }
     return undefined;
   };
-  return { mistakeIn: check, isForHits: ofHits.length > 0 };
 }
 
-function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): TypeCheck {
+function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): Check {
   const possible = compilation.schema.getPossibleTypes(type);
   const hasFunctions = type.resolveType != null || possible.some(({ isTypeOf }) => isTypeOf != null);
-  const check: Check = (value, place, nodes, walk) => {
+  return (value, place, nodes, walk) => {
     if (walk === undefined && hasFunctions) return undefined;
     if (!isPlainObject(value) && (hasFunctions || !isNoObject(value))) return undefined;
     const name = !isPlainObject(value)
@@ -290,10 +262,9 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): T
     const schema = walk?.info.schema ?? compilation.schema;
     const member = typeof name === "string" ? schema.getType(name) : undefined;
     return isObjectType(member) && schema.isSubType(type, member)
-      ? compile(member, compilation).mistakeIn(value, place, nodes, walk)
+      ? compile(member, compilation)(value, place, nodes, walk)
       : `an object whose type cannot be resolved to one of \`${type.name}\` at ${place}`;
   };
-  return { mistakeIn: check, isForHits: !hasFunctions };
 }
 
 /** The type of an object that only functions of the schema know, which are not called now or answer later. */
