@@ -6,12 +6,12 @@ import {
   isRequiredArgument,
 } from "graphql";
 import { defaultOf, type Input } from "../../base/graphql-version.js";
-import { getOrMake } from "../../base/multimap.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 import type { Policy } from "../../policy/policy.js";
 import type { KeyPath } from "../../schema-rules.js";
 import type { AnyField } from "./field-rule.js";
 import { textOrType } from "./shape.js";
+import { reached, reversed } from "./type-graph.js";
 import { typeAt } from "./value-types.js";
 
 /**
@@ -43,27 +43,20 @@ export function keyTemplateOf(
 
 /** Returns the texts of the arguments that count, and of the input objects in them, each visited once: filters often contain each other. */
 function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
-  const fieldsOf = new Map<GraphQLInputObjectType, readonly Input[]>();
-  const holdersOf = new Map<GraphQLInputObjectType, GraphQLInputObjectType[]>();
-  const reached = new Set(args.flatMap(objectIn));
-  // A set is also iterated over what is added meanwhile.
-  for (const object of reached) {
-    const fields = Object.values(object.getFields());
-    fieldsOf.set(object, fields);
-    for (const inner of fields.flatMap(objectIn)) {
-      getOrMake(holdersOf, inner, () => []).push(object);
-      reached.add(inner);
-    }
-  }
-  const counting = new Set([...reached].filter((object) => fieldsOf.get(object)?.some(counts)));
-  for (const object of counting) for (const holder of holdersOf.get(object) ?? []) counting.add(holder);
+  const fieldsOf = (object: GraphQLInputObjectType): readonly Input[] => Object.values(object.getFields());
+  const objectsIn = (object: GraphQLInputObjectType) => fieldsOf(object).flatMap(objectIn);
+  const objectsBelow = reached(args.flatMap(objectIn), objectsIn);
+  const counting = reached(
+    [...objectsBelow].filter((object) => fieldsOf(object).some(counts)),
+    reversed(objectsBelow, objectsIn),
+  );
   const textsOf = (inputs: readonly Input[]): string[] =>
     inputs
       .filter((input) => counts(input) || objectIn(input).some((object) => counting.has(object)))
       .map((input) => inputText(input, write))
       .sort();
   const objects = [...counting].sort((one, other) => (one.name < other.name ? -1 : 1));
-  const objectTexts = objects.map((object) => `${object.name}{${textsOf(fieldsOf.get(object) ?? []).join(" ")}}`);
+  const objectTexts = objects.map((object) => `${object.name}{${textsOf(fieldsOf(object)).join(" ")}}`);
   return [...textsOf(args), ...objectTexts];
 }
 

@@ -8,6 +8,8 @@ import {
   isInterfaceType,
   isObjectType,
 } from "graphql";
+import { getOrMake } from "../../base/multimap.js";
+import type { AnyField } from "./field-rule.js";
 
 /** Returns what can be reached from `start`, that included. */
 export function reached<Node>(start: Iterable<Node>, next: (node: Node) => Iterable<Node>): ReadonlySet<Node> {
@@ -17,9 +19,33 @@ export function reached<Node>(start: Iterable<Node>, next: (node: Node) => Itera
   return found;
 }
 
+/** Returns the reverse of `next`: which of `nodes` lead to a node. */
+export function reversed<Node>(
+  nodes: Iterable<Node>,
+  next: (node: Node) => Iterable<Node>,
+): (node: Node) => readonly Node[] {
+  const leading = new Map<Node, Node[]>();
+  for (const node of nodes) for (const neighbor of next(node)) getOrMake(leading, neighbor, () => []).push(node);
+  return (node) => leading.get(node) ?? [];
+}
+
 /** Returns the object types that a value of a type can have. */
 export const objectsOf = (schema: GraphQLSchema, type: GraphQLNamedType): readonly GraphQLObjectType[] =>
   isAbstractType(type) ? schema.getPossibleTypes(type) : isObjectType(type) ? [type] : [];
+
+/** Returns the types of the fields of an object type for which `isMeant` returns true, and the members of an interface or union. */
+export const nextTypes = (
+  schema: GraphQLSchema,
+  type: GraphQLNamedType,
+  isMeant: (field: AnyField) => boolean = () => true,
+): readonly GraphQLNamedType[] =>
+  isObjectType(type)
+    ? Object.values(type.getFields())
+        .filter(isMeant)
+        .map((field) => getNamedType(field.type))
+    : isAbstractType(type)
+      ? schema.getPossibleTypes(type)
+      : [];
 
 /** The types that operations of each kind can reach, by name. */
 export interface ReachableTypes {
@@ -30,20 +56,13 @@ export interface ReachableTypes {
 
 export function reachableTypesOf(schema: GraphQLSchema): ReachableTypes {
   const nextOf = (type: GraphQLNamedType): readonly GraphQLNamedType[] => [
-    ...(isAbstractType(type) ? schema.getPossibleTypes(type) : []),
-    ...(isObjectType(type) || isInterfaceType(type)
-      ? Object.values(type.getFields()).map((field) => getNamedType(field.type))
-      : []),
+    ...nextTypes(schema, type),
+    ...(isInterfaceType(type) ? Object.values(type.getFields()).map((field) => getNamedType(field.type)) : []),
   ];
-  const namesFrom = (...roots: readonly (GraphQLNamedType | undefined | null)[]): ReadonlySet<string> =>
-    new Set(
-      [
-        ...reached(
-          roots.filter((root) => root != null),
-          nextOf,
-        ),
-      ].map(({ name }) => name),
-    );
+  const namesFrom = (...roots: readonly (GraphQLNamedType | undefined | null)[]): ReadonlySet<string> => {
+    const start = roots.filter((root) => root !== undefined && root !== null);
+    return new Set([...reached(start, nextOf)].map(({ name }) => name));
+  };
   return {
     mutations: namesFrom(schema.getMutationType()),
     others: namesFrom(schema.getQueryType(), schema.getSubscriptionType()),

@@ -85,10 +85,7 @@ export function applyCached(
   const idFields = resolveIdFields(given.idFields, schema);
   const hints = cacheControl === undefined ? undefined : new CacheControlHints(schema, cacheControl, idFields);
   const exceptTypes = resolveEntityTags(given.entityTags, schema, idFields);
-  const entities =
-    exceptTypes === undefined
-      ? undefined
-      : new EntityTypes(schema, { exceptTypes, idFields }, parts.keys.keyFormOf, parts.clock, parts.channel);
+  const entities = exceptTypes === undefined ? undefined : new EntityTypes(schema, exceptTypes, idFields, parts);
   const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
   const policies = resolvePolicies(given.policies);
   const rules = readPolicies({ schema, parts, shapes, hints, entities, policies, idFields });

@@ -1,8 +1,7 @@
 import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType, isObjectType } from "graphql";
-import { getOrMake } from "../../base/multimap.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
-import { objectsOf, reached } from "../compile/type-graph.js";
+import { objectsOf, reached, reversed } from "../compile/type-graph.js";
 
 /**
  * Returns a function that lists the fields for which `isWanted` returns true and that are below the values of a type:
@@ -13,21 +12,17 @@ export function createEmbeddedFinder(
   schema: GraphQLSchema,
   isWanted: (type: GraphQLObjectType, field: AnyField) => boolean,
 ): (returned: GraphQLNamedType) => readonly string[] {
-  const embedders = new Map<GraphQLObjectType, Set<GraphQLObjectType>>();
-  const wanted: { readonly coordinate: string; readonly type: GraphQLObjectType }[] = [];
-  for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type) || type.name.startsWith("__")) continue;
-    for (const field of Object.values(type.getFields())) {
-      if (isWanted(type, field)) wanted.push({ coordinate: `${type.name}.${field.name}`, type });
-      if (!isPartOfParent(field)) continue;
-      for (const inner of objectsOf(schema, getNamedType(field.type)))
-        getOrMake(embedders, inner, () => new Set()).add(type);
-    }
-  }
-  const embedded = wanted.map(({ coordinate, type }) => ({
-    coordinate,
-    within: reached([type], (one) => embedders.get(one) ?? []),
-  }));
+  const types = Object.values(schema.getTypeMap())
+    .filter(isObjectType)
+    .filter(({ name }) => !name.startsWith("__"));
+  const fieldsOf = (type: GraphQLObjectType): AnyField[] => Object.values(type.getFields());
+  const embedders = reversed(types, (type) =>
+    fieldsOf(type).flatMap((field) => (isPartOfParent(field) ? objectsOf(schema, getNamedType(field.type)) : [])),
+  );
+  const embedded = types.flatMap((type) => {
+    const wanted = fieldsOf(type).filter((field) => isWanted(type, field));
+    return wanted.map(({ name }) => ({ coordinate: `${type.name}.${name}`, within: reached([type], embedders) }));
+  });
   return (returned) => {
     if (embedded.length === 0) return [];
     const objects = objectsOf(schema, returned);

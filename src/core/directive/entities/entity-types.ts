@@ -13,19 +13,16 @@ import {
   isListType,
   isObjectType,
 } from "graphql";
-import type { Clock } from "../../base/clock.js";
 import { CachedError, describeSetting } from "../../base/errors.js";
-import { getOrMake } from "../../base/multimap.js";
-import type { KeyFormOf } from "../../keys/canonical.js";
 import { parseTagTemplate, type TagTemplate } from "../../keys/tag-template.js";
+import type { CacheParts } from "../../parts.js";
 import type { EntityFinder } from "../../schema-rules.js";
-import type { Channel } from "../../telemetry/channel.js";
 import { featureOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import { fieldAt } from "../compile/reference.js";
-import { reached } from "../compile/type-graph.js";
-import { type AbstractPlan, type IsTypeOf, type ObjectPlan, type Place, PlaceFinder } from "./entity-walk.js";
+import { nextTypes, reached, reversed } from "../compile/type-graph.js";
+import { type AbstractPlan, entityFinder, type IsTypeOf, type ObjectPlan, type Place } from "./entity-walk.js";
 import type { IdFields } from "./id-fields.js";
 
 /**
@@ -37,33 +34,20 @@ export class EntityTypes {
   readonly #schema: GraphQLSchema;
   readonly #except: ReadonlySet<string>;
   readonly #idFields: IdFields;
-  readonly #keyFormOf: KeyFormOf;
-  readonly #clock: Clock;
-  readonly #channel: Channel;
+  readonly #parts: CacheParts;
   readonly #roots: ReadonlySet<unknown>;
   readonly #leading: ReadonlySet<GraphQLNamedType>;
   readonly #listing: ReadonlySet<GraphQLNamedType>;
   readonly #plans = new Map<GraphQLNamedType, ObjectPlan | AbstractPlan>();
 
-  constructor(
-    schema: GraphQLSchema,
-    { exceptTypes, idFields }: { readonly exceptTypes: readonly string[]; readonly idFields: IdFields },
-    keyFormOf: KeyFormOf,
-    clock: Clock,
-    channel: Channel,
-  ) {
+  constructor(schema: GraphQLSchema, exceptTypes: readonly string[], idFields: IdFields, parts: CacheParts) {
     this.#schema = schema;
     this.#idFields = idFields;
     this.#except = new Set(exceptTypes);
-    this.#keyFormOf = keyFormOf;
-    this.#clock = clock;
-    this.#channel = channel;
+    this.#parts = parts;
     this.#roots = new Set([schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]);
     const types = Object.values(schema.getTypeMap());
-    const containing = new Map<GraphQLNamedType, GraphQLNamedType[]>();
-    for (const type of types)
-      for (const next of this.#nextTypes(type)) getOrMake(containing, next, () => []).push(type);
-    const containers = (type: GraphQLNamedType): readonly GraphQLNamedType[] => containing.get(type) ?? [];
+    const containers = reversed(types, (type) => this.#nextTypes(type));
     this.#leading = reached(
       types.filter((type) => isObjectType(type) && this.isEntity(type)),
       containers,
@@ -96,9 +80,10 @@ export class EntityTypes {
   /** Returns what finds the entities in the values of `type`. Undefined if they contain none. */
   finderOf(type: GraphQLOutputType, coordinate: string): EntityFinder | undefined {
     if (!this.#leading.has(getNamedType(type))) return undefined;
-    return new PlaceFinder(this.#placeOf(type, coordinate), this.#keyFormOf, this.#clock, (at, { kind }) => {
+    const typeNames = (): ReadonlySet<string> => new Set(this.#entitiesIn(this.reachedFrom([type])).map(String));
+    return entityFinder(this.#placeOf(type, coordinate), typeNames, this.#parts, (at, { kind }) => {
       const mistake = `\`${coordinate}\`: entityTags: expected the entities at \`${at}\`, got ${kind}; mutations that return them do not invalidate the value; return them as objects, or give the field a tag`;
-      this.#channel.mistaken(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
+      this.#parts.channel.mistaken(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
     });
   }
 
@@ -120,8 +105,12 @@ export class EntityTypes {
   }
 
   #templatesOf(types: Iterable<GraphQLNamedType>): readonly TagTemplate[] {
-    const tagged = [...types].filter((type) => isObjectType(type) && this.isEntity(type));
+    const tagged = this.#entitiesIn(types);
     return tagged.flatMap(({ name }) => parseTagTemplate(this.#idFields.templateOf(name, "result")) ?? []);
+  }
+
+  #entitiesIn(types: Iterable<GraphQLNamedType>): readonly GraphQLNamedType[] {
+    return [...types].filter((type) => isObjectType(type) && this.isEntity(type));
   }
 
   reachedFrom(types: Iterable<GraphQLOutputType>): ReadonlySet<GraphQLNamedType> {
@@ -131,8 +120,7 @@ export class EntityTypes {
 
   /** Returns the types that values of `type` directly contain, and for an interface or union its possible types. */
   #nextTypes(type: GraphQLNamedType): readonly GraphQLNamedType[] {
-    if (isAbstractType(type)) return this.#schema.getPossibleTypes(type);
-    return isObjectType(type) ? walkedFields(type).map((field) => getNamedType(field.type)) : [];
+    return nextTypes(this.#schema, type, (field) => !hasOwnResolver(field));
   }
 
   /** Returns the entities of an interface or union whose type a walk may not know: it does not call `resolveType`. */

@@ -6,81 +6,63 @@ import { ignoreRejection } from "../../base/deferred.js";
 import { isRounded, type KeyFormOf } from "../../keys/canonical.js";
 import { entityTag, typeTag } from "../../keys/key.js";
 import { tagText } from "../../keys/tag-template.js";
+import type { CacheParts } from "../../parts.js";
 import type { EntityCall, EntityFinder, Obstacle, ReportObstacle } from "../../schema-rules.js";
 
-export class PlaceFinder implements EntityFinder {
-  readonly #place: Place;
-  readonly #keyFormOf: KeyFormOf;
-  readonly #clock: Clock;
-  readonly #reportUntagged: ReportObstacle;
-
-  constructor(place: Place, keyFormOf: KeyFormOf, clock: Clock, reportUntagged: ReportObstacle) {
-    this.#place = place;
-    this.#keyFormOf = keyFormOf;
-    this.#clock = clock;
-    this.#reportUntagged = reportUntagged;
-  }
-
-  get typeNames(): ReadonlySet<string> {
-    const found = new Set<ObjectPlan>();
-    const pending = [this.#place.plan];
-    for (let plan = pending.pop(); plan !== undefined; plan = pending.pop()) {
-      if ("possible" in plan) pending.push(...[...plan.possible.values()].filter((one) => one !== undefined));
-      else if (!found.has(plan)) {
-        found.add(plan);
-        pending.push(...plan.members.map(({ place }) => place.plan));
-      }
-    }
-    return new Set([...found].flatMap(({ typeName, idFields }) => (idFields === undefined ? [] : [typeName])));
-  }
-
-  #walk(value: unknown, call: EntityCall, maxIdsPerType: number): EntityWalk {
-    const walk = new EntityWalk(call, this.#keyFormOf, maxIdsPerType);
-    walk.add(value, this.#place);
+/** Returns what finds the entities in the values at a place. `reportUntagged` is told of what yields no tag. */
+export function entityFinder(
+  place: Place,
+  typeNames: () => ReadonlySet<string>,
+  { keys, clock }: Pick<CacheParts, "keys" | "clock">,
+  reportUntagged: ReportObstacle,
+): EntityFinder {
+  const walkThrough = (value: unknown, call: EntityCall, maxIdsPerType = MAX_ENTITY_TAGS + 1): EntityWalk => {
+    const walk = new EntityWalk(call, keys.keyFormOf, maxIdsPerType);
+    walk.add(value, place);
     return walk;
-  }
+  };
+  return {
+    get typeNames() {
+      return typeNames();
+    },
+    tagsIn(value, call) {
+      const { ids, rounded, obstacles, withoutId } = walkThrough(value, call);
+      for (const [coordinate, obstacle] of [...obstacles, ...withoutId]) reportUntagged(coordinate, obstacle);
+      return [...tagsOfValue(ids), ...[...rounded].map(typeTag)];
+    },
+    partsIn(value, call) {
+      const { obstacles, withoutId, pending, ids, rounded } = walkThrough(value, call);
+      for (const { promise } of pending) ignoreRejection(promise);
+      for (const [coordinate, obstacle] of withoutId) reportUntagged(coordinate, obstacle);
+      return obstacles.size === 0 && pending.length === 0 && rounded.size === 0 ? tagsOfValue(ids) : undefined;
+    },
+    async changedIn(value, call, report) {
+      const walk = walkThrough(value, call, Number.POSITIVE_INFINITY);
+      await settle(walk, clock);
+      for (const [coordinate, obstacle] of [...walk.obstacles, ...walk.withoutId]) report(coordinate, obstacle);
+      // The name of a type invalidates all of its entities.
+      return [...tagsOfEntities(walk.ids), ...walk.rounded];
+    },
+  };
+}
 
-  tagsIn(value: unknown, call: EntityCall): readonly string[] {
-    const { ids, rounded, obstacles, withoutId } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
-    for (const [coordinate, obstacle] of [...obstacles, ...withoutId]) this.#reportUntagged(coordinate, obstacle);
-    return [...tagsOfValue(ids), ...[...rounded].map(typeTag)];
-  }
-
-  partsIn(value: unknown, call: EntityCall): readonly string[] | undefined {
-    const { obstacles, withoutId, pending, ids, rounded } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
-    for (const { promise } of pending) ignoreRejection(promise);
-    for (const [coordinate, obstacle] of withoutId) this.#reportUntagged(coordinate, obstacle);
-    return obstacles.size === 0 && pending.length === 0 && rounded.size === 0 ? tagsOfValue(ids) : undefined;
-  }
-
-  async changedIn(value: unknown, call: EntityCall, report: ReportObstacle): Promise<readonly string[]> {
-    const walk = this.#walk(value, call, Number.POSITIVE_INFINITY);
-    await this.#settle(walk);
-    for (const [coordinate, obstacle] of [...walk.obstacles, ...walk.withoutId]) report(coordinate, obstacle);
-    // The name of a type invalidates all of its entities.
-    return [...tagsOfEntities(walk.ids), ...walk.rounded];
-  }
-
-  /** Waits for the promises in a value, and for those in what they resolve to. */
-  async #settle(walk: EntityWalk): Promise<void> {
-    const giveUpAt = this.#clock.now() + MAX_WAIT_MS;
-    for (let found = walk.pending.splice(0); found.length > 0; found = walk.pending.splice(0)) {
-      const settling = found.map(({ promise, place }) =>
-        promise.then(
-          (value) => walk.add(value, place),
-          // GraphQL reports it as the error of its field.
-          () => undefined,
-        ),
-      );
-      const isOver = await within(this.#clock, Promise.all(settling), {
-        ms: giveUpAt - this.#clock.now(),
-        otherwise: () => undefined,
-      });
-      if (isOver !== undefined) continue;
-      for (const { place } of found)
-        walk.obstacles.set(place.coordinate, { kind: `a promise that was pending for ${MAX_WAIT_MS} ms` });
-      return;
-    }
+/** Waits for the promises in a value, and for those in what they resolve to. */
+async function settle(walk: EntityWalk, clock: Clock): Promise<void> {
+  const giveUpAt = clock.now() + MAX_WAIT_MS;
+  for (let found = walk.pending.splice(0); found.length > 0; found = walk.pending.splice(0)) {
+    const settling = found.map(({ promise, place }) =>
+      promise.then(
+        (value) => walk.add(value, place),
+        // GraphQL reports it as the error of its field.
+        () => undefined,
+      ),
+    );
+    const ms = giveUpAt - clock.now();
+    const isOver = await within(clock, Promise.all(settling), { ms, otherwise: () => undefined });
+    if (isOver !== undefined) continue;
+    for (const { place } of found)
+      walk.obstacles.set(place.coordinate, { kind: `a promise that was pending for ${MAX_WAIT_MS} ms` });
+    return;
   }
 }
 

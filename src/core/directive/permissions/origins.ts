@@ -1,7 +1,8 @@
-import { type GraphQLNamedType, type GraphQLSchema, getNamedType, isAbstractType, isObjectType } from "graphql";
+import { type GraphQLNamedType, type GraphQLSchema, isObjectType } from "graphql";
 import type { FieldRule } from "../../schema-rules.js";
 import type { PrivateValues } from "../../tier/source/private-values.js";
 import type { Resolver } from "../compile/own-resolver.js";
+import { nextTypes, reached, reversed } from "../compile/type-graph.js";
 import { privateHintIn } from "../hints/response-hint.js";
 
 /**
@@ -12,21 +13,19 @@ export function typesWithOrigin(
   schema: GraphQLSchema,
   rules: ReadonlyMap<string, FieldRule>,
 ): ReadonlySet<GraphQLNamedType> {
-  const all = new Set<GraphQLNamedType>();
-  const composites = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type) || isAbstractType(type));
-  const matters = (type: (typeof composites)[number]): boolean =>
-    isAbstractType(type)
-      ? schema.getPossibleTypes(type).some((member) => all.has(member))
-      : Object.values(type.getFields()).some((field) => {
-          const policy = rules.get(`${type.name}.${field.name}`)?.policy;
-          return (policy?.scope === "PUBLIC" && policy.isDeclaredPublic !== true) || all.has(getNamedType(field.type));
-        });
-  let size: number;
-  do {
-    size = all.size;
-    for (const type of composites) if (!all.has(type) && matters(type)) all.add(type);
-  } while (all.size > size);
-  return all;
+  const types = Object.values(schema.getTypeMap());
+  const isPublicByDefault = (coordinate: string): boolean => {
+    const policy = rules.get(coordinate)?.policy;
+    return policy?.scope === "PUBLIC" && policy.isDeclaredPublic !== true;
+  };
+  const parents = types.filter(
+    (type) =>
+      isObjectType(type) && Object.keys(type.getFields()).some((name) => isPublicByDefault(`${type.name}.${name}`)),
+  );
+  return reached(
+    parents,
+    reversed(types, (type) => nextTypes(schema, type)),
+  );
 }
 
 /** Wraps the resolver of a PRIVATE field: what it returns is PRIVATE, wherever it comes from. */

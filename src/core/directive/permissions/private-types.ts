@@ -1,13 +1,7 @@
-import {
-  type GraphQLNamedType,
-  type GraphQLObjectType,
-  type GraphQLSchema,
-  getNamedType,
-  isAbstractType,
-  isObjectType,
-} from "graphql";
+import { type GraphQLObjectType, type GraphQLSchema, getNamedType, isObjectType } from "graphql";
 import type { Policy } from "../../policy/policy.js";
 import type { AnyField } from "../compile/field-rule.js";
+import { objectsOf, reached } from "../compile/type-graph.js";
 
 /**
  * Returns the types of which a query can have objects only below a PRIVATE field. `scopeOf`: the scope of a field; undefined for one that
@@ -17,29 +11,20 @@ export function privateTypesOf(
   schema: GraphQLSchema,
   scopeOf: (type: GraphQLObjectType, field: AnyField) => Policy["scope"] | undefined,
 ): ReadonlySet<GraphQLObjectType> {
-  const objectsOf = (type: GraphQLNamedType): readonly GraphQLObjectType[] =>
-    isAbstractType(type) ? schema.getPossibleTypes(type) : isObjectType(type) ? [type] : [];
+  type Scope = Policy["scope"] | undefined;
   const types = Object.values(schema.getTypeMap()).filter(isObjectType);
-  const fields = types.flatMap((type) =>
-    Object.values(type.getFields()).map((field) => ({ type, scope: scopeOf(type, field), field })),
-  );
-  /** Returns `types` and the types of what the fields of those return, except for fields of the scope `except`. */
-  const reached = (types: Iterable<GraphQLObjectType>, except?: Policy["scope"]): Set<GraphQLObjectType> => {
-    const all = new Set(types);
-    // A set that grows while it is iterated: each type is looked at once.
-    for (const type of all)
-      for (const field of Object.values(type.getFields()))
-        if (except === undefined || scopes.get(field) !== except)
-          for (const object of objectsOf(getNamedType(field.type))) all.add(object);
-    return all;
-  };
-  const returnedBy = (scope: Policy["scope"]): GraphQLObjectType[] =>
-    fields.filter((one) => one.scope === scope).flatMap(({ field }) => objectsOf(getNamedType(field.type)));
-  const scopes = new Map(fields.map(({ field, scope }) => [field, scope]));
+  /** Returns the types of what those fields of `type` return that have one of the scopes. */
+  const returnedBy = (type: GraphQLObjectType, scopes: readonly Scope[]): GraphQLObjectType[] =>
+    Object.values(type.getFields()).flatMap((field) =>
+      scopes.includes(scopeOf(type, field)) ? objectsOf(schema, getNamedType(field.type)) : [],
+    );
+  const ofAll = (scope: Scope): GraphQLObjectType[] => types.flatMap((type) => returnedBy(type, [scope]));
+  const below = reached(ofAll("PRIVATE"), (type) => returnedBy(type, ["PRIVATE", "PUBLIC", undefined]));
   const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()].filter(isObjectType);
-  const below = reached(returnedBy("PRIVATE"));
   // Types that no field of a root leads to count as well, since a schema can be used in parts.
   const others = types.filter((type) => !below.has(type));
-  const isPublic = reached([...roots, ...others, ...returnedBy("PUBLIC")], "PRIVATE");
+  const isPublic = reached([...roots, ...others, ...ofAll("PUBLIC")], (type) =>
+    returnedBy(type, ["PUBLIC", undefined]),
+  );
   return new Set([...below].filter((type) => !isPublic.has(type)));
 }
