@@ -6,6 +6,7 @@ import {
   isRequiredArgument,
 } from "graphql";
 import { defaultOf, type Input } from "../../base/graphql-version.js";
+import { getOrMake } from "../../base/multimap.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 import type { Policy } from "../../policy/policy.js";
 import type { KeyPath } from "../../schema-rules.js";
@@ -43,7 +44,9 @@ export function keyTemplateOf(
 
 /** Returns the texts of the arguments that count, and of the input objects in them, each visited once: filters often contain each other. */
 function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
-  const fieldsOf = (object: GraphQLInputObjectType): readonly Input[] => Object.values(object.getFields());
+  const known = new Map<GraphQLInputObjectType, readonly Input[]>();
+  const fieldsOf = (object: GraphQLInputObjectType) =>
+    getOrMake(known, object, () => Object.values(object.getFields()));
   const objectsIn = (object: GraphQLInputObjectType) => fieldsOf(object).flatMap(objectIn);
   const objectsBelow = reached(args.flatMap(objectIn), objectsIn);
   const counting = reached(

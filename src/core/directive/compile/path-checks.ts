@@ -1,6 +1,5 @@
 import {
   type GraphQLObjectType,
-  type GraphQLSchema,
   type GraphQLType,
   getNamedType,
   getNullableType,
@@ -18,6 +17,7 @@ import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { REFERENCE } from "./reference.js";
+import type { Place, SchemaReading } from "./schema-reading.js";
 import { objectsOf } from "./type-graph.js";
 
 /**
@@ -25,13 +25,13 @@ import { objectsOf } from "./type-graph.js";
  * they declare. The objects of resolvers can have other properties than the fields of their type, which resolvers of
  * these fields read; whether they do shows when a tag is written. Undefined if nothing is wrong.
  */
-export function mistakeInPath(path: Path, place: PathPlace): string | undefined {
-  const { field, parent, isRoot, use } = place;
+export function mistakeInPath(path: Path, use: "key" | "tag", place: TemplatePlace): string | undefined {
+  const { field, parent, isRoot } = place;
   if (path.root === "source")
     return isRoot
       ? `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id`
       : misspeltField(path, parent);
-  if (path.root === "result") return mistakeBelow(path, place, field.type, "$result", path.steps);
+  if (path.root === "result") return mistakeBelow(path, { ...place, use }, field.type, "$result", path.steps);
   if (path.root !== "args") return undefined;
   if (field.name === REFERENCE)
     return `\`${path.text}\`: a \`${REFERENCE}\` has no arguments; use $source, the representation, or set it on the fields that return the type`;
@@ -40,34 +40,34 @@ export function mistakeInPath(path: Path, place: PathPlace): string | undefined 
   if (name === undefined) return use === "key" ? undefined : noSingleValue(path, "object", "arguments", field.args);
   const argument = field.args.find((one) => one.name === name);
   if (argument === undefined) return unknownInput(path, name, field.args);
-  return mistakeBelow(path, place, argument.type, `$args.${name}`, steps);
+  return mistakeBelow(path, { ...place, use }, argument.type, `$args.${name}`, steps);
 }
 
-export interface PathPlace {
-  readonly schema: GraphQLSchema;
+/** A key or a tag that is read: at `place`, of the field. */
+export interface TemplatePlace {
+  readonly reading: SchemaReading;
   readonly parent: GraphQLObjectType;
   readonly field: AnyField;
   readonly isRoot: boolean;
-  readonly use: "key" | "tag";
-  readonly otherProperties: string;
+  readonly place: Place;
 }
 
 /** `at`: the path so far, which leads to a value of type `start`. */
 function mistakeBelow(
   path: Path,
-  place: PathPlace,
+  place: TemplatePlace & { readonly use: "key" | "tag" },
   start: GraphQLType,
   at: string,
   steps: readonly string[],
 ): string | undefined {
-  const { schema, use, otherProperties } = place;
+  const { use } = place;
   const say = (mistake: string): string => `\`${path.text}\`: ${mistake}`;
   const missingList = (remedy: string): string =>
     say(`expected [] for the members of a list, which a value of type \`${start}\` is; write ${remedy}`);
   const [step, ...rest] = steps;
   const type = getNullableType(start);
   const fieldsOf = (): AnyField[] =>
-    objectsOf(schema, getNamedType(type)).flatMap((object) => Object.values(object.getFields()));
+    objectsOf(place.reading.inputs.schema, getNamedType(type)).flatMap((object) => Object.values(object.getFields()));
   if (step === undefined) {
     if (use === "key" || isLeafType(type)) return undefined;
     if (isListType(type)) return missingList(at + EACH);
@@ -105,6 +105,9 @@ function mistakeBelow(
   // A property that is no field can only be meant if a resolver may read it.
   if (fields.some(hasOwnResolver) && !isMisspelt(step, names)) return undefined;
   const known = names.map((name) => `\`${name}\``).join(", ");
+  const otherProperties = place.place.source.endsWith("invalidates")
+    ? "call cache.invalidateTags in the resolver"
+    : "add the tag with resultControl(info).set({ tags })";
   return say(
     `unknown field \`${step}\` of \`${type.name}\`; expected one of ${known}; for a property that is no field, ${otherProperties}`,
   );

@@ -8,7 +8,7 @@ import {
   isRequiredArgument,
   isUnionType,
 } from "graphql";
-import { CachedError, messageOf } from "../../base/errors.js";
+import { messageOf } from "../../base/errors.js";
 import { closestTo } from "../../base/option-names.js";
 import {
   mergeSettings,
@@ -20,12 +20,11 @@ import {
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";
 import { hasPrivateHint } from "../hints/cache-control.js";
-import { InvalidationReader } from "../invalidation/read-invalidations.js";
+import { readInvalidation } from "../invalidation/read-invalidations.js";
 import { privateTypesOf } from "../permissions/private-types.js";
 import { POLICIES } from "./apply-options.js";
 import { directivesAt, expectedArgument } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
-import { Findings, type PolicyInputs } from "./findings.js";
 import { hasOwnResolver, hasPlan, isStitched } from "./own-resolver.js";
 import {
   entityKeysOf,
@@ -35,7 +34,8 @@ import {
   referenceField,
   referenceResolverOf,
 } from "./reference.js";
-import { type FieldSettings, RuleMaker } from "./rule-maker.js";
+import { type FieldSettings, makeRule } from "./rule-maker.js";
+import { type PolicyInputs, SchemaReading } from "./schema-reading.js";
 
 /**
  * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, the `policies` for it by coordinate, its
@@ -43,28 +43,9 @@ import { type FieldSettings, RuleMaker } from "./rule-maker.js";
  * lists all mistakes with their coordinates. A single mistake is thrown with its own code.
  */
 export function readPolicies(inputs: PolicyInputs): SchemaRules {
-  const findings = new Findings();
-  const rules = new PolicyReader(inputs, findings).read();
-  const errors = findings.mistakes;
-  if (errors.length === 1) throw errors[0] as CachedError;
-  if (errors.length > 1) {
-    const list = errors.map(({ message, code }) => `- ${message} [${code}]`).join("\n");
-    throw new CachedError(
-      "CACHED_SCHEMA_INVALID",
-      `applyCached: found ${errors.length} mistakes in the schema:\n${list}`,
-      { cause: errors },
-    );
-  }
-  const warn = (text: string): void => inputs.parts.logger.warn(`graphql-cached: ${text}`);
-  for (const { source, coordinate, doubt } of findings.doubts) warn(`${source} on \`${coordinate}\`: ${doubt}`);
-  if (findings.unresolved.length > 0)
-    warn(
-      `@cached on fields without a resolver, which read a property of their parent, so that nothing is saved: ${findings.unresolved.map((coordinate) => `\`${coordinate}\``).join(", ")}; give them a resolver, or cache the field that loads the parent; it is right if the property is a method, as with rootValue`,
-    );
-  for (const { source, coordinate } of findings.unusedTypes)
-    warn(
-      `${source} on \`${coordinate}\`: no field with a resolver of its own returns the type, so it has no effect; put ${source === POLICIES ? "the policy" : `\`@cached\``} on the fields that load values, or remove it`,
-    );
+  const reading = new SchemaReading(inputs);
+  const rules = new PolicyReader(reading).read();
+  reading.report();
   return rules;
 }
 
@@ -72,10 +53,9 @@ type OutputType = GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType;
 
 class PolicyReader {
   readonly #inputs: PolicyInputs;
-  readonly #findings: Findings;
-  readonly #rules: RuleMaker;
-  readonly #invalidations: InvalidationReader;
+  readonly #reading: SchemaReading;
   readonly #fields = new Map<string, FieldRule>();
+  readonly #invalidations = new Map<string, InvalidationRule>();
   /** The fields with a policy, by coordinate. */
   readonly #found = new Map<
     string,
@@ -85,28 +65,25 @@ class PolicyReader {
   readonly #typeSettings = new Map<string, PolicySettings>();
   readonly #used = new Set<string>();
 
-  constructor(inputs: PolicyInputs, findings: Findings) {
-    this.#inputs = inputs;
-    this.#findings = findings;
-    this.#rules = new RuleMaker(inputs, findings);
-    this.#invalidations = new InvalidationReader(inputs, findings, this.#rules.templates);
+  constructor(reading: SchemaReading) {
+    this.#reading = reading;
+    this.#inputs = reading.inputs;
   }
 
   read(): SchemaRules {
     const { schema } = this.#inputs;
-    const invalidations = new Map<string, InvalidationRule>();
     const types = Object.values(schema.getTypeMap()).filter((type) => !type.name.startsWith("__"));
     for (const type of types)
       if (isObjectType(type) || isInterfaceType(type) || isUnionType(type)) this.#readType(type);
     for (const type of types) {
       if (isInterfaceType(type)) this.#checkInterface(type);
       if (!isObjectType(type)) continue;
-      for (const field of Object.values(type.getFields())) this.#readField(type, field, invalidations);
+      for (const field of Object.values(type.getFields())) this.#readField(type, field);
     }
     const privateTypes = privateTypesOf(schema, (type, field) => this.#scopeOf(type, field));
     for (const { type, field, settings } of this.#found.values()) {
       const isBelowPrivate = privateTypes.has(type) || this.#typeSettings.get(type.name)?.scope === "PRIVATE";
-      this.#add(this.#rules.make(type, field, { ...settings, isBelowPrivate }));
+      this.#add(makeRule(this.#reading, type, field, { ...settings, isBelowPrivate }));
     }
     for (const type of types) {
       const settings = this.#typeSettings.get(type.name);
@@ -116,31 +93,31 @@ class PolicyReader {
     }
     this.#checkEmbeddedPrivate();
     this.#checkCoordinates();
-    return { fields: this.#fields, invalidations };
+    return { fields: this.#fields, invalidations: this.#invalidations };
   }
 
   #add(rule: FieldRule | undefined): void {
     if (rule !== undefined) this.#fields.set(rule.coordinate, rule);
   }
 
-  #readField(type: GraphQLObjectType, field: AnyField, invalidations: Map<string, InvalidationRule>): void {
+  #readField(type: GraphQLObjectType, field: AnyField): void {
     const { schema, hints } = this.#inputs;
     const coordinate = `${type.name}.${field.name}`;
-    const refuse = (text: string): void => this.#findings.refuseCached(coordinate, text);
+    const refuse = (text: string): void => this.#reading.refuseCached(coordinate, text);
     const own = this.#settings(field, coordinate);
     const isUncacheable = type === schema.getMutationType() || type === schema.getSubscriptionType();
     if (isUncacheable && own !== undefined)
       refuse(`mutation and subscription fields are never cached; remove \`@cached\``);
-    const invalidates = this.#invalidations.read(type, field, own === undefined, invalidations);
+    const invalidates = readInvalidation(this.#reading, type, field, own === undefined, this.#invalidations);
     if (isUncacheable) return;
     if (invalidates && own !== undefined)
-      this.#findings.refuse(
+      this.#reading.refuse(
         { source: "@invalidates", coordinate },
         `the field is cached as well, and a hit would invalidate nothing; remove \`@cached\``,
       );
     if (invalidates) return;
     // What types and hints say does not apply to nested mutation fields: they would not run on a hit.
-    if (this.#invalidations.isOfMutationsOnly(type)) {
+    if (this.#reading.isOfMutationsOnly(type)) {
       if (own !== undefined)
         refuse(
           `only mutations can ask for this field, and a hit would skip what it does; remove \`@cached\`, or move the field to a type that queries reach`,
@@ -153,7 +130,7 @@ class PolicyReader {
       own !== undefined || hasOwnResolver(field) ? this.#typeSettings.get(getNamedType(field.type).name) : undefined;
     if (returned !== undefined) this.#used.add(getNamedType(field.type).name);
     if (own !== undefined && own.maxAge !== 0 && !hasOwnResolver(field) && this.#needsResolver(type, field))
-      this.#findings.unresolved.push(coordinate);
+      this.#reading.unresolved.push(coordinate);
     if (own !== undefined) this.#checkLeftOut(field, own, coordinate);
     const isExplicit = own !== undefined || returned !== undefined;
     const hinted = hints?.policyOf(type, field, isExplicit);
@@ -179,7 +156,7 @@ class PolicyReader {
       if (this.#coordinates.has(coordinate)) continue;
       const [typeName = "", fieldName] = coordinate.split(".");
       const meant = fieldName === REFERENCE ? typeName : closestTo(coordinate, this.#coordinates);
-      this.#findings.refuse(
+      this.#reading.refuse(
         { source: POLICIES, coordinate },
         `expected the coordinate of a field, an object type, an interface or a union of the schema, got an unknown one${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`,
       );
@@ -197,8 +174,8 @@ class PolicyReader {
     const leftOut = args.filter((argument) => isRequiredArgument(argument) && !isNamed(argument.name));
     if (leftOut.length === 0) return;
     const names = leftOut.map(({ name }) => `\`$args.${name}\``).join(", ");
-    this.#findings.doubts.push({
-      ...this.#findings.cachedAt(coordinate),
+    this.#reading.doubts.push({
+      ...this.#reading.cachedAt(coordinate),
       doubt: `\`key\` leaves out ${names}, which every call has to pass, so calls that differ only there share one value; add ${leftOut.length === 1 ? "it" : "them"}, or remove \`key\``,
     });
   }
@@ -206,7 +183,7 @@ class PolicyReader {
   #readReference(type: GraphQLObjectType | GraphQLInterfaceType, settings: PolicySettings): void {
     const keys = referenceResolverOf(type) === undefined ? [] : entityKeysOf(this.#inputs.schema, type);
     if (keys.length === 0) this.#checkIsUsed(type);
-    else this.#add(this.#rules.make(type as GraphQLObjectType, referenceField(type), { own: settings }, keys));
+    else this.#add(makeRule(this.#reading, type as GraphQLObjectType, referenceField(type), { own: settings }, keys));
   }
 
   /** Notes the settings of a type that apply to nothing, and refuses those of a federation entity. A stitched schema has some that apply elsewhere. */
@@ -221,9 +198,9 @@ class PolicyReader {
         why = `its \`${REFERENCE}\` is not one of @apollo/subgraph, and is not cached; use cache.loader in it`;
       else if (entityKeysOf(schema, type).length > 0) why = `it has no \`${REFERENCE}\``;
     }
-    if (why === undefined) this.#findings.unusedTypes.push(this.#findings.cachedAt(type.name));
+    if (why === undefined) this.#reading.unusedTypes.push(this.#reading.cachedAt(type.name));
     else
-      this.#findings.refuseCached(
+      this.#reading.refuseCached(
         type.name,
         `expected a type whose values are loaded, got one that no field with a resolver of its own returns, and ${why}; put \`@cached\` on the fields that load values, or remove it`,
       );
@@ -254,7 +231,7 @@ class PolicyReader {
       const found = fieldAt(schema, coordinate);
       if (policy.scope === "PRIVATE" || found === undefined) continue;
       for (const embedded of embeddedIn(getNamedType(found.field.type)))
-        this.#findings.refuseCached(
+        this.#reading.refuseCached(
           embedded,
           `\`scope\`: the field is PRIVATE but has no resolver, so its value is stored inside the PUBLIC value of \`${coordinate}\`; give it a resolver, or make \`${coordinate}\` PRIVATE`,
         );
@@ -264,13 +241,13 @@ class PolicyReader {
   /** Returns the settings of one field or type. Of `policies`, the directive and `extensions.cached`, the first that sets an argument wins. */
   #settings(target: AnyField | OutputType, coordinate: string): PolicySettings | undefined {
     const { schema, policies } = this.#inputs;
-    const findings = this.#findings;
+    const reading = this.#reading;
     this.#coordinates.add(coordinate);
     let inDirective: Record<string, unknown> | undefined;
     try {
       [inDirective] = directivesAt(schema, target, "cached");
     } catch (error) {
-      findings.refuse(
+      reading.refuse(
         { source: "@cached", coordinate },
         `invalid argument: ${messageOf(error)}${expectedArgument(schema, target, "cached")}`,
       );
@@ -279,14 +256,14 @@ class PolicyReader {
     const inExtensions = (target.extensions as { cached?: PolicySettings } | undefined)?.cached;
     const layers = [policies.get(coordinate), inDirective, inExtensions];
     if (layers.every((layer) => layer === undefined)) return undefined;
-    if (inDirective === undefined && inExtensions === undefined) findings.outside.add(coordinate);
-    const before = findings.mistakes.length;
+    if (inDirective === undefined && inExtensions === undefined) reading.outside.add(coordinate);
+    const before = reading.mistakes.length;
     for (const [nth, source] of [POLICIES, "@cached", "extensions.cached"].entries())
       for (const text of layers[nth] === undefined ? [] : settingsMistakes(layers[nth]))
-        findings.refuse({ source, coordinate }, text);
-    if (findings.mistakes.length > before) return undefined;
+        reading.refuse({ source, coordinate }, text);
+    if (reading.mistakes.length > before) return undefined;
     const settings = mergeSettings(...layers);
-    for (const doubt of secondsDoubts(settings)) findings.doubts.push({ ...findings.cachedAt(coordinate), doubt });
+    for (const doubt of secondsDoubts(settings)) reading.doubts.push({ ...reading.cachedAt(coordinate), doubt });
     return settings;
   }
 
@@ -299,11 +276,11 @@ class PolicyReader {
     for (const field of Object.values(type.getFields()) as AnyField[]) {
       const coordinate = `${type.name}.${field.name}`;
       if (this.#settings(field, coordinate) !== undefined)
-        this.#findings.refuseCached(
+        this.#reading.refuseCached(
           coordinate,
           `interface fields have no resolver; put \`@cached\` on the fields of the object types`,
         );
-      this.#invalidations.read(type, field, false, new Map());
+      readInvalidation(this.#reading, type, field, false, new Map());
     }
   }
 }
