@@ -172,7 +172,6 @@ export const pathsIn = (templates: readonly TagTemplate[]): Path[] =>
 
 /** Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as long as key and tags are. */
 export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
-  if (contextPaths.length === 0) return NO_TAGS.texts;
   return contextPaths.map((path) => {
     try {
       return canonicalize(readPath(path, { context }), keys.writers.byText);
@@ -261,7 +260,6 @@ export function tagTextsOf(rule: FieldRule, roots: FieldRoots, keys: KeySpace): 
 
 /** Adds to the tags that are known before the load how those of the result are found. */
 export function requestTagsOf(rule: FieldRule, known: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
-  if (!hasResultTags(rule)) return known;
   return new ResultTags(known, resultTagsOf(rule, rule.resultTags, roots, keys));
 }
 

@@ -41,24 +41,21 @@ import { ResultValidator } from "./result-validator.js";
  * resolves as if the field were not cached.
  */
 class CachedField {
-  readonly rule: FieldRule;
-  readonly parts: CacheParts;
-  readonly existence: ExistenceCheck | undefined;
   readonly isPrivate: boolean;
   readonly isPortable: boolean;
   readonly validator: ResultValidator;
   readonly keyProperties: readonly string[];
-  readonly resolver: Resolver;
-  readonly #names: FieldKeys;
   readonly hasResultTags: boolean;
   /** Whether loads have a parent that the key does not contain as a whole. */
   readonly hasParent: boolean;
+  readonly #names: FieldKeys;
 
-  constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, existence: ExistenceCheck | undefined) {
-    this.rule = rule;
-    this.resolver = resolver;
-    this.parts = parts;
-    this.existence = existence;
+  constructor(
+    readonly rule: FieldRule,
+    readonly resolver: Resolver,
+    readonly parts: CacheParts,
+    readonly existence?: ExistenceCheck,
+  ) {
     this.validator = new ResultValidator(parts.resolvers);
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
@@ -69,48 +66,39 @@ class CachedField {
   }
 
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
-    const { requestStates, identify, tier } = this.parts;
-    if (this.isPrivate) tier.loads.readPrivate(this.rule.coordinate);
+    const { rule, isPrivate } = this;
+    const { requestStates, identify, tier, channel } = this.parts;
+    if (isPrivate) tier.loads.readPrivate(rule.coordinate);
     const override = requestStates.hasOverrides ? requestStates.overrideOf(context) : undefined;
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
-    if (!tier.modes.isUnrestricted && tier.modes.isOff(this.rule.coordinate))
+    if (!tier.modes.isUnrestricted && tier.modes.isOff(rule.coordinate))
       return this.#bypass(source, args, context, info, "MODE_OFF");
-    const identity = this.isPrivate ? identityOf(identify, context) : undefined;
-    if (this.isPrivate && identity === undefined) {
-      const mistake = identityMistake(identify, context, this.rule.coordinate);
+    const identity = isPrivate ? identityOf(identify, context) : undefined;
+    if (isPrivate && identity === undefined) {
+      const mistake = identityMistake(identify, context, rule.coordinate);
       return this.#bypass(source, args, context, info, "NO_IDENTITY", mistake);
     }
     try {
-      return this.#read(source, args, context, info, identity, override === "REFRESH");
+      const { memory } = tier;
+      const known = this.#names.of(source, args, context, info, identity);
+      const observer = requestStates.hasObservers ? requestStates.observerOf(context) : undefined;
+      const execution = requestStates.execution(info, observer);
+      // The value is loaded now, whatever is stored.
+      const isForced = override === "REFRESH";
+      const usesMemory = !isForced && memory !== undefined;
+      if (usesMemory && known.until !== 0 && tier.isPlain && memory.serves(known, execution.since)) {
+        const type = rule.reference?.type ?? info.returnType;
+        if (this.validator.isKeptPlausible(known, type, info))
+          return takeKept(known, memory, rule.policy, observer, info, channel);
+      }
+      const keeps = usesMemory && canBeKept(known);
+      return execution.read(
+        new FieldCall(this, known, source, args, context, info, identity, isForced, observer, execution, keeps),
+      );
     } catch (error) {
-      const mistake = error instanceof CachedError ? error : keyMistake(this.rule.coordinate, error);
+      const mistake = error instanceof CachedError ? error : keyMistake(rule.coordinate, error);
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
     }
-  }
-
-  /** `isForced`: the value is loaded now, whatever is stored. Throws if there is no usable key. */
-  #read(
-    source: unknown,
-    args: Args,
-    context: unknown,
-    info: GraphQLResolveInfo,
-    identity: Identity | undefined,
-    isForced: boolean,
-  ): unknown {
-    const { tier, requestStates, channel } = this.parts;
-    const { memory } = tier;
-    const known = this.#names.of(source, args, context, info, identity);
-    const observer = requestStates.hasObservers ? requestStates.observerOf(context) : undefined;
-    const execution = requestStates.execution(info, observer);
-    const usesMemory = !isForced && memory !== undefined;
-    if (usesMemory && known.until !== 0 && tier.isPlain && memory.serves(known, execution.since)) {
-      const type = this.rule.reference?.type ?? info.returnType;
-      if (this.validator.isKeptPlausible(known, type, info))
-        return takeKept(known, memory, this.rule.policy, observer, info, channel);
-    }
-    return execution.read(
-      new FieldCall(this, known, source, args, context, info, identity, isForced, observer, execution, usesMemory),
-    );
   }
 
   /** Returns the request of a load that belongs to no query, and depends on nothing of it. Throws if there is no usable key. */
@@ -160,20 +148,9 @@ const NO_PARTS: readonly string[] = [];
 
 /** The request of one call of a cached field: what its key and its loads depend on. */
 class FieldCall implements FieldRequest {
-  readonly field: CachedField;
-  readonly source: unknown;
-  readonly args: Args;
-  readonly context: unknown;
-  readonly info: GraphQLResolveInfo;
-  readonly identity: Identity | undefined;
-  readonly observer: Observer | undefined;
   readonly key: Key;
-  readonly known: KnownKey;
   readonly policy: Policy;
   tags: RequestTags;
-  readonly isForced: boolean;
-  readonly execution: FieldLoader;
-  readonly usesMemory: boolean;
   /** See `contextPartsOf`. */
   readonly contextParts: readonly string[];
   readonly mayExist: (() => Promise<boolean>) | undefined;
@@ -193,34 +170,23 @@ class FieldCall implements FieldRequest {
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
-    field: CachedField,
-    known: KnownKey,
-    source: unknown,
-    args: Args,
-    context: unknown,
-    info: GraphQLResolveInfo,
-    identity: Identity | undefined,
-    isForced: boolean,
-    observer: Observer | undefined,
-    execution: FieldLoader,
-    usesMemory: boolean,
+    readonly field: CachedField,
+    readonly known: KnownKey,
+    readonly source: unknown,
+    readonly args: Args,
+    readonly context: unknown,
+    readonly info: GraphQLResolveInfo,
+    readonly identity: Identity | undefined,
+    readonly isForced: boolean,
+    readonly observer: Observer | undefined,
+    readonly execution: FieldLoader,
+    readonly usesMemory: boolean,
   ) {
     const { rule, parts, existence } = field;
     const { key, tags } = known;
-    this.known = known;
-    this.execution = execution;
-    this.usesMemory = usesMemory && canBeKept(known);
-    this.field = field;
-    this.source = source;
-    this.args = args;
-    this.context = context;
-    this.info = info;
-    this.identity = identity;
-    this.observer = observer;
     this.key = key;
     this.policy = rule.policy;
     this.tags = field.hasResultTags ? requestTagsOf(rule, tags, this, parts.keys) : tags;
-    this.isForced = isForced;
     this.contextParts = rule.contextPaths.length === 0 ? NO_PARTS : contextPartsOf(rule, context, parts.keys);
     this.validator = field.validator;
     this.call = rule.reference === undefined ? info : { ...info, returnType: rule.reference.type };
@@ -348,7 +314,7 @@ export function requestFactoryOf(
   parts: CacheParts,
 ): RequestFactory | undefined {
   if (!canRunElsewhere(rule)) return undefined;
-  const field = new CachedField(rule, resolve, parts, undefined);
+  const field = new CachedField(rule, resolve, parts);
   return (input, context) => {
     const { args, source } = input as { args: Args; source: unknown };
     const own = {
