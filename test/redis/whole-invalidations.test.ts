@@ -3,7 +3,7 @@ import type { CacheOptions } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { keyOfCoordinate } from "../../src/core/directive/compile/coordinate-key.js";
+import { keyOfCoordinate } from "../../src/core/directive/invalidation/invalidation-target.js";
 import { partsOf } from "../../src/core/parts.js";
 import { read, serverOfItsOwn, start, storage, typeDefs, untilHit } from "../support/counted-process.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";

@@ -4,7 +4,7 @@ import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { type Cluster, Redis } from "ioredis";
 import { expect } from "vitest";
-import { keyOfCoordinate } from "../../src/core/directive/compile/coordinate-key.js";
+import { keyOfCoordinate } from "../../src/core/directive/invalidation/invalidation-target.js";
 import { partsOf } from "../../src/core/parts.js";
 import { readEntry } from "../../src/core/store/entry-layout.js";
 import type { StoreClient } from "./redis-clients.js";

@@ -1,9 +1,9 @@
 import { dateOf } from "../../core/base/clock.js";
 import { CachedError } from "../../core/base/errors.js";
-import { keyOfCoordinate } from "../../core/directive/compile/coordinate-key.js";
 import { tagTextsOf } from "../../core/directive/compile/field-rule.js";
 import {
   checkInvalidationTarget,
+  keyOfCoordinate,
   keyOfLoader,
   targetOfCoordinate,
 } from "../../core/directive/invalidation/invalidation-target.js";

@@ -7,23 +7,24 @@ import {
   isCompositeType,
   isOutputType,
 } from "graphql";
-import { CachedError, describeSetting } from "../../base/errors.js";
+import { CachedError, describeSetting, optionInvalid } from "../../base/errors.js";
 import { getOrMake } from "../../base/multimap.js";
 import { checkOptionNames } from "../../base/option-names.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
-import { type CacheHandle, partsOf } from "../../parts.js";
-import type { FieldRule, InvalidationRule } from "../../schema-rules.js";
+import { type CacheHandle, type CacheParts, partsOf } from "../../parts.js";
+import type { PolicySettings } from "../../policy/policy.js";
+import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { reportEntities } from "../entities/entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entities/entity-types.js";
 import { resolveIdFields } from "../entities/id-fields.js";
-import { existenceChecks, type FieldExistence } from "../existence/field-existence.js";
+import { type ExistenceCheck, existenceChecks, type FieldExistence } from "../existence/field-existence.js";
 import {
   CacheControlHints,
   type CacheControlOptions,
   hasPrivateHint,
   resolveCacheControl,
 } from "../hints/cache-control.js";
-import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
+import { reportUnmatchedTags } from "../invalidation/read-invalidations.js";
 import { derivingResolver, privateResolver, typesWithOrigin } from "../permissions/origins.js";
 import { cachedResolver, requestFactoryOf } from "../run/cached-field.js";
 import {
@@ -41,7 +42,6 @@ import {
   markWrapped,
   type Resolver,
   readThroughAnother,
-  type Wrapped,
   wrappedBy,
 } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
@@ -66,44 +66,23 @@ export function applyCached(
   options?: ApplyCachedOptions,
 ): GraphQLSchema {
   const parts = partsOf(cache, "applyCached");
-  if (typeof (schema as Partial<GraphQLSchema> | undefined)?.getTypeMap !== "function")
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `applyCached: expected a GraphQLSchema as the first argument, got ${describeSetting(schema)}`,
-    );
-  const other = readThroughAnother(schema, parts);
-  // The fields would go on to use the other cache, and this one would have no effect.
-  if (other !== undefined)
-    throw new CachedError(
-      "CACHED_SCHEMA_INVALID",
-      `applyCached: expected a schema that no other cache was applied to, got one whose \`${other.coordinate}\` reads through another cache; pass the schema from before applyCached`,
-      { coordinate: other.coordinate },
-    );
+  checkSchema(schema, parts);
   const given: ApplyCachedOptions = options ?? {};
   checkOptionNames(given, "applyCached", OPTION_NAMES);
   const cacheControl = resolveCacheControl(given.cacheControl);
   const idFields = resolveIdFields(given.idFields, schema);
-  const hints = cacheControl === undefined ? undefined : new CacheControlHints(schema, cacheControl, idFields);
   const exceptTypes = resolveEntityTags(given.entityTags, schema, idFields);
-  const entities = exceptTypes === undefined ? undefined : new EntityTypes(schema, exceptTypes, idFields, parts);
-  const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
   const policies = resolvePolicies(given.policies);
+  const hints = cacheControl && new CacheControlHints(schema, cacheControl, idFields);
+  const entities = exceptTypes && new EntityTypes(schema, exceptTypes, idFields, parts);
+  const shapes = new Shapes(schema, (type) => entities?.markOf(type) ?? "");
   const rules = readPolicies({ schema, parts, shapes, hints, entities, policies, idFields });
   hints?.report(parts);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
   const existence = existenceChecks(given.exists, rules, schema, parts);
   checkSources(schema, rules, parts);
-  parts.typeShapes.add(
-    Object.values(schema.getTypeMap())
-      .filter(isOutputType)
-      .map(({ name }) => name),
-    factsLookup(schema, shapes, entities),
-  );
-  parts.rules.add(rules, policies);
-  const fields = [...rules.fields.values()];
-  for (const { coordinate, variant } of fields) parts.variants.declare(coordinate, variant);
-  if (fields.length > 0)
-    parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates() ?? [])]);
+  register(rules, policies, entities, parts);
+  addShapes(schema, shapes, entities, parts);
   reportUnmatchedTags(rules, parts, entities);
   const appliedWith = JSON.stringify({
     cacheControl: cacheControl ?? false,
@@ -113,73 +92,138 @@ export function applyCached(
       : { policies: sorted([...policies].map(([at, policy]) => [at, sorted(Object.entries(policy))])) }),
     idFields,
   });
-  /** A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
-  const refuseOthers = (coordinate: string, before: Pick<Wrapped, "options">): void => {
+  return wrapFields(schema, { rules, entities, existence, appliedWith, parts });
+}
+
+function checkSchema(schema: GraphQLSchema, parts: CacheParts): void {
+  if (typeof (schema as Partial<GraphQLSchema> | undefined)?.getTypeMap !== "function")
+    throw optionInvalid(`applyCached: expected a GraphQLSchema as the first argument, got ${describeSetting(schema)}`);
+  const other = readThroughAnother(schema, parts);
+  // The fields would go on to use the other cache, and this one would have no effect.
+  if (other !== undefined)
+    throw new CachedError(
+      "CACHED_SCHEMA_INVALID",
+      `applyCached: expected a schema that no other cache was applied to, got one whose \`${other.coordinate}\` reads through another cache; pass the schema from before applyCached`,
+      { coordinate: other.coordinate },
+    );
+}
+
+/** Adds the rules of a schema to those of the cache. */
+function register(
+  rules: SchemaRules,
+  policies: ReadonlyMap<string, PolicySettings>,
+  entities: EntityTypes | undefined,
+  parts: CacheParts,
+): void {
+  parts.rules.add(rules, policies);
+  const fields = [...rules.fields.values()];
+  for (const { coordinate, variant } of fields) parts.variants.declare(coordinate, variant);
+  if (fields.length > 0)
+    parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates() ?? [])]);
+}
+
+/** Tells loaders what the schema says of the values of its types. */
+function addShapes(schema: GraphQLSchema, shapes: Shapes, entities: EntityTypes | undefined, parts: CacheParts): void {
+  const outputs = Object.values(schema.getTypeMap()).filter(isOutputType);
+  const known = new Map<string, TypeFacts>();
+  const factsOf = (typeName: string): TypeFacts => {
+    const type = schema.getType(typeName) as GraphQLOutputType;
+    const finder = entities?.finderOf(type, typeName);
+    return {
+      shape: shapes.of(type),
+      entityTagsIn: finder && ((value, context) => finder.tagsIn(value, { context, info: undefined })),
+    };
+  };
+  const lookup = (typeName: string): TypeFacts => getOrMake(known, typeName, () => factsOf(typeName));
+  parts.typeShapes.add(
+    outputs.map(({ name }) => name),
+    lookup,
+  );
+}
+
+interface Wrapping {
+  readonly rules: SchemaRules;
+  readonly entities: EntityTypes | undefined;
+  readonly existence: ReadonlyMap<string, ExistenceCheck>;
+  /** All options, as text. */
+  readonly appliedWith: string;
+  readonly parts: CacheParts;
+}
+
+/** Returns a copy of the schema with the resolvers that `rules` ask for. */
+function wrapFields(
+  schema: GraphQLSchema,
+  { rules, entities, existence, appliedWith, parts }: Wrapping,
+): GraphQLSchema {
+  const { privateValues } = parts.tier.loads;
+  const withOrigin = typesWithOrigin(schema, rules.fields);
+  if (withOrigin.size > 0) privateValues.isAsked = true;
+  const wrapped: string[] = [];
+  const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
+  const hasCachedChildren = [...rules.fields.values()].some(({ isRoot }) => !isRoot);
+
+  /** Whether a field is wrapped already. A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
+  const isWrapped = (coordinate: string, resolve: Resolver | ReferenceResolver): boolean => {
+    const before = wrappedBy(resolve);
     const refuse = (mistake: string): never => {
       throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistake}`, { coordinate });
     };
-    if (before.options !== appliedWith)
+    if (before !== undefined && before.options !== appliedWith)
       refuse(
         `expected the options with which the cache was applied to \`${coordinate}\` before, ${before.options}, got ${appliedWith}; pass all options the first time`,
       );
-    if (existence.has(coordinate))
+    if (before !== undefined && existence.has(coordinate))
       refuse(
         `\`exists["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`exists\` the first time`,
       );
+    return before !== undefined;
   };
   const marked = <Outer extends object>(outer: Outer, inner: Resolver): Outer => {
     markWrapped(outer, { inner, cache: parts, options: appliedWith });
     return outer;
+  };
+  const beginning = (resolve: Resolver, { type: returned }: AnyField, type: GraphQLObjectType): Resolver => {
+    const isOfRoot = type === schema.getQueryType() || notRead.includes(type);
+    return hasCachedChildren && isOfRoot && isCompositeType(getNamedType(returned))
+      ? beginningResolver(resolve, parts)
+      : resolve;
   };
   const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
     const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
     const factory = requestFactoryOf(rule, inner, info, parts);
     if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
   };
-  const withOrigin = typesWithOrigin(schema, rules.fields);
-  const { privateValues } = parts.tier.loads;
-  if (withOrigin.size > 0) privateValues.isAsked = true;
-  const wrapped: string[] = [];
-  const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
-  const roots: readonly unknown[] = [schema.getQueryType(), ...notRead];
-  const isUnwrapped = ({ resolve }: AnyField): boolean =>
-    resolve !== undefined && hasOwnResolver({ resolve }) && wrappedBy(resolve) === undefined;
-  const hasCachedChildren = fields.some(({ isRoot }) => !isRoot);
-  const beginning = (resolve: Resolver, { type: returned }: AnyField, type: GraphQLObjectType): Resolver =>
-    hasCachedChildren && roots.includes(type) && isCompositeType(getNamedType(returned))
-      ? beginningResolver(resolve, parts)
-      : resolve;
+
+  /** Of a field that is neither cached nor invalidates: where its value comes from, and the entities in it. */
+  const wrapOther = (coordinate: string, field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
+    const resolve = field.resolve ?? defaultFieldResolver;
+    if (wrappedBy(resolve) !== undefined) return undefined;
+    const isOrigin = withOrigin.has(getNamedType(field.type));
+    if (isOrigin && hasPrivateHint(field))
+      return marked(beginning(privateResolver(coordinate, resolve, privateValues), field, type), resolve);
+    if (!hasOwnResolver(field)) return undefined;
+    const isRead = !notRead.includes(type);
+    const finder = isRead ? entities?.finderOf(field.type, coordinate) : undefined;
+    const collecting = finder && collectingResolver(coordinate, finder, resolve, parts);
+    const own = isOrigin && isRead ? derivingResolver(coordinate, collecting ?? resolve, privateValues) : collecting;
+    const outer = beginning(own ?? resolve, field, type);
+    if (own !== undefined) return marked(outer, resolve);
+    // Without a mark: what the field returns is as it was.
+    return outer === resolve ? undefined : outer;
+  };
   const wrapField = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
     const invalidation = rules.invalidations.get(coordinate);
+    if (rule === undefined && invalidation === undefined) return wrapOther(coordinate, field, type);
     const resolve = field.resolve ?? defaultFieldResolver;
-    if (rule === undefined && invalidation === undefined) {
-      const isOrigin = withOrigin.has(getNamedType(field.type));
-      if (isOrigin && hasPrivateHint(field) && wrappedBy(resolve) === undefined)
-        return marked(beginning(privateResolver(coordinate, resolve, privateValues), field, type), resolve);
-      if (!isUnwrapped(field)) return undefined;
-      const isRead = !notRead.includes(type);
-      const finder = isRead ? entities?.finderOf(field.type, coordinate) : undefined;
-      const collecting = finder && collectingResolver(coordinate, finder, resolve, parts);
-      const own = isOrigin && isRead ? derivingResolver(coordinate, collecting ?? resolve, privateValues) : collecting;
-      const outer = beginning(own ?? resolve, field, type);
-      if (own !== undefined) return marked(outer, resolve);
-      // Without a mark: what the field returns is as it was.
-      return outer === resolve ? undefined : outer;
-    }
-    const before = wrappedBy(resolve);
-    if (before !== undefined) {
-      refuseOthers(coordinate, before);
-      return undefined;
-    }
+    if (isWrapped(coordinate, resolve)) return undefined;
     parts.rules.wrapped.set(coordinate, resolve);
     wrapped.push(coordinate);
-    if (rule === undefined)
-      return marked(
-        beginning(invalidatingResolver(invalidation as InvalidationRule, resolve, parts), field, type),
-        resolve,
-      );
+    if (rule === undefined) {
+      const invalidating = invalidatingResolver(invalidation as InvalidationRule, resolve, parts);
+      return marked(beginning(invalidating, field, type), resolve);
+    }
     addFactory(rule, type, field, resolve);
     const cached = cachedResolver(rule, resolve, parts, existence.get(coordinate));
     const isOrigin = rule.policy.scope === "PRIVATE" && isCompositeType(getNamedType(field.type));
@@ -188,12 +232,7 @@ export function applyCached(
   const wrapReference = (resolve: ReferenceResolver, type: KeyedType): ReferenceResolver => {
     const coordinate = `${type.name}.${REFERENCE}`;
     const rule = rules.fields.get(coordinate);
-    if (rule === undefined) return resolve;
-    const before = wrappedBy(resolve);
-    if (before !== undefined) {
-      refuseOthers(coordinate, before);
-      return resolve;
-    }
+    if (rule === undefined || isWrapped(coordinate, resolve)) return resolve;
     const inner = asField(resolve);
     addFactory(rule, type, referenceField(type), inner);
     const cached = cachedReference(rule, resolve, parts, existence.get(coordinate));
@@ -246,22 +285,6 @@ const OPTION_NAMES: readonly string[] = [
 ] satisfies (keyof ApplyCachedOptions)[];
 
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };
-
-function factsLookup(
-  schema: GraphQLSchema,
-  shapes: Shapes,
-  entities: EntityTypes | undefined,
-): (typeName: string) => TypeFacts {
-  const known = new Map<string, TypeFacts>();
-  return (typeName) =>
-    getOrMake(known, typeName, () => {
-      const type = schema.getType(typeName) as GraphQLOutputType;
-      const finder = entities?.finderOf(type, typeName);
-      const entityTagsIn: TypeFacts["entityTagsIn"] =
-        finder && ((value, context) => finder.tagsIn(value, { context, info: undefined }));
-      return { shape: shapes.of(type), entityTagsIn };
-    });
-}
 
 const sorted = (entries: readonly (readonly [string, unknown])[]): object =>
   Object.fromEntries([...entries].sort(([one], [other]) => (one < other ? -1 : 1)));

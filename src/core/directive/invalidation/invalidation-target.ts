@@ -1,11 +1,11 @@
-import { CachedError, describeSetting } from "../../base/errors.js";
+import { CachedError, describeSetting, optionInvalid } from "../../base/errors.js";
 import { type Key, RESPONSES } from "../../keys/key.js";
-import { identityOfTarget } from "../../loader/identity.js";
+import { type Identity, identityOfTarget } from "../../loader/identity.js";
 import type { LoaderRule } from "../../loader/loader-rule.js";
 import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
 import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
-import { type CoordinateTarget, namesOfTarget } from "../compile/coordinate-key.js";
+import { coerceArgs, type FieldRoots, invalidationNamesOf, keyOf } from "../compile/field-rule.js";
 
 /**
  * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as `entries[0].`. A property
@@ -75,6 +75,15 @@ const PROPERTIES: Readonly<Record<Kind, Readonly<Record<string, readonly [string
 const KINDS = ["loader", "function", "coordinate"] as const;
 type Kind = (typeof KINDS)[number];
 
+/** Identifies one entry of a field outside of a request. */
+export interface CoordinateTarget {
+  readonly coordinate: string;
+  readonly args?: Readonly<Record<string, unknown>>;
+  readonly source?: unknown;
+  readonly context?: unknown;
+  readonly private?: unknown;
+}
+
 /** Identifies one entry of a loader, or without `id` all of them. */
 export interface LoaderTarget {
   readonly loader: string;
@@ -102,7 +111,7 @@ const ENTRY_EXAMPLES = {
  * entries is no mistake: a list can be empty. Throws `CACHED_OPTION_INVALID`.
  */
 export function checkWriteTarget(target: unknown, caller: string): void {
-  const invalid = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
+  const invalid = (mistake: string): CachedError => optionInvalid(`${caller}: ${mistake}`);
   if (typeof target !== "object" || target === null || Array.isArray(target))
     throw invalid(`\`target\`: expected an object such as { tags: ["Movie:7"] }, got ${describeSetting(target)}`);
   for (const [property, example] of Object.entries(ENTRY_EXAMPLES))
@@ -135,6 +144,44 @@ export function targetOfCoordinate(
     `\`${coordinate}\`: expected a cached field of a schema passed to applyCached, or the name of a loader; known fields: ${list(rules.fields.keys())}; known loaders: ${list(loaders.keys())}`,
     { coordinate },
   );
+}
+
+/**
+ * Returns the call of a cached field that `target` names; its arguments are coerced. Throws `CACHED_COORDINATE_UNKNOWN` if no applied schema
+ * caches the field, and `CACHED_KEY_UNUSABLE` if the identity or an argument is missing or has the wrong type, or if
+ * there is an identity for a PUBLIC field.
+ */
+function callOf({ rules, loaders }: CacheParts, target: CoordinateTarget): FieldCallTarget {
+  const { coordinate, source, context } = target;
+  const rule = rules.fields.get(coordinate);
+  if (rule === undefined)
+    throw new CachedError(
+      "CACHED_COORDINATE_UNKNOWN",
+      `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${[...rules.fields.keys()].join(", ") || "none"}${loaders.has(coordinate) ? `; for the loader of this name, pass { loader: ${JSON.stringify(coordinate)} }` : ""}`,
+      { coordinate },
+    );
+  const identity = identityOfTarget(target, rule, "field");
+  return { rule, roots: { args: coerceArgs(rule, target.args ?? {}), source, context, info: undefined }, identity };
+}
+
+interface FieldCallTarget {
+  readonly rule: FieldRule;
+  readonly roots: FieldRoots;
+  readonly identity: Identity | undefined;
+}
+
+/**
+ * Returns the key that a request would use. Throws what `callOf` throws, and `CACHED_KEY_UNUSABLE` if a part of
+ * the key is missing, or if it is the selection: only a request has that.
+ */
+export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): FieldCallTarget & { readonly key: Key } {
+  const call = callOf(parts, target);
+  return { ...call, key: keyOf(call.rule, call.roots, call.identity, parts.keys) };
+}
+
+function namesOfTarget(parts: CacheParts, target: CoordinateTarget): InvalidationNames {
+  const { rule, roots, identity } = callOf(parts, target);
+  return invalidationNamesOf(rule, roots, identity, parts.keys);
 }
 
 /**
