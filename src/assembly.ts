@@ -2,14 +2,14 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { systemClock, systemRandom } from "./core/base/clock.js";
 import { synchronous } from "./core/base/deferred.js";
-import { CachedError, inOneLine, messageOf } from "./core/base/errors.js";
+import { inOneLine, messageOf, optionInvalid } from "./core/base/errors.js";
 import { KnownResolvers } from "./core/base/known-resolvers.js";
 import { VERSION } from "./core/base/version.js";
 import { createPacking } from "./core/codec/packing.js";
 import { keyFormsOf } from "./core/codec/value-type.js";
 import { createKeySpace } from "./core/keys/key.js";
 import { KnownTags } from "./core/keys/known-tags.js";
-import { type TagNormalizer, tagNormalizer } from "./core/keys/tag-template.js";
+import { tagNormalizer } from "./core/keys/tag-template.js";
 import { ContextWatch } from "./core/loader/context-watch.js";
 import { IdentityCheck } from "./core/loader/identity-check.js";
 import { RequestSignals } from "./core/loader/request-signals.js";
@@ -76,7 +76,9 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   );
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
-  const normalizeTag = tagNormalizerOf(options, channel);
+  const channel = new TagMistakes(channel);
+  const reportTag = (problem: string): void => channel.report(null, optionInvalid(problem));
+  const normalizeTag = options.normalizeTag && tagNormalizer(options.normalizeTag, reportTag);
   const isNormalized = normalizeTag === undefined ? [] : ["normalizeTag"];
   const release = JSON.stringify([options.version ?? null, packing.format, ...isNormalized]);
   const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types), normalizeTag);
@@ -222,13 +224,6 @@ const asynchronous = (name: string): string =>
 
 /** How long `close` and a stopping server wait for loads and mutations under way. */
 const DRAIN_MS = 2_000;
-
-function tagNormalizerOf({ normalizeTag }: ResolvedOptions, channel: Channel): TagNormalizer | undefined {
-  if (normalizeTag === undefined) return undefined;
-  return tagNormalizer(normalizeTag, (problem) =>
-    channel.mistaken(null, new CachedError("CACHED_OPTION_INVALID", problem)),
-  );
-}
 
 /** The id is drawn when it is first asked for: Cloudflare Workers allow no randomness while a module is evaluated. */
 function identityOfProcess(): ProcessIdentity {

@@ -1,5 +1,5 @@
 import { type Clock, MAX_TIMER_MS, type Random } from "./core/base/clock.js";
-import { CachedError, checkOptionsObject, describeSetting } from "./core/base/errors.js";
+import { checkOptionsObject, describeSetting, optionInvalid } from "./core/base/errors.js";
 import { type Meanings, unknownName } from "./core/base/option-names.js";
 import type { Codec } from "./core/codec/codec.js";
 import { type EncryptionOptions, expectedOfEncryption } from "./core/codec/encryption.js";
@@ -54,7 +54,7 @@ export function resolveOptions(given: unknown): ResolvedOptions {
   mistakes.push(...mistakesInDefaults.map((mistake) => `\`defaults\`: ${mistake}`));
   values.defaults = { ...defaults, scope: values.defaultScope };
   mistakes.push(...combinationMistakes(options, values as unknown as ResolvedOptions));
-  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `createCache: ${mistakes.join("; ")}`);
+  if (mistakes.length > 0) throw optionInvalid(`createCache: ${mistakes.join("; ")}`);
   return Object.freeze(values) as unknown as ResolvedOptions;
 }
 

@@ -107,7 +107,7 @@ describe("the names of field calls", () => {
 
   it("are the same as without a memo, for plain values of every field", () => {
     for (const rule of all) {
-      const names = new FieldKeys(rule, keys, requestStates, memos());
+      const names = new FieldKeys(rule, { keys, requestStates, memos: memos() });
       for (const id of ["7", 7, "", 0, null, undefined])
         for (const given of [{}, { id }, { any: id }, { id, any: "other" }, { filter: { id, any: { id } } }])
           expectSameNames(rule, names, {
@@ -122,7 +122,7 @@ describe("the names of field calls", () => {
   it("are the same as without a memo, whatever was remembered before", () => {
     // Fields of one parent share the rows of their keys.
     const shared = memos();
-    const remembered = new Map(all.map((rule) => [rule, new FieldKeys(rule, keys, requestStates, shared)]));
+    const remembered = new Map(all.map((rule) => [rule, new FieldKeys(rule, { keys, requestStates, memos: shared })]));
     const call = fc.record({ rule: fc.constantFrom(...all), args, source, context, identity });
     fc.assert(
       fc.property(fc.array(call, { minLength: 2, maxLength: 20 }), (calls) => {
@@ -138,7 +138,11 @@ describe("the names of field calls", () => {
     const info = { variableValues: {} } as GraphQLResolveInfo;
     const areSame = <Names>(call: () => Names): void => expect(call()).toBe(call());
     const namesOf = (coordinate: string): FieldKeys =>
-      new FieldKeys(all.find((rule) => rule.coordinate === coordinate) as FieldRule, keys, requestStates, memos());
+      new FieldKeys(all.find((rule) => rule.coordinate === coordinate) as FieldRule, {
+        keys,
+        requestStates,
+        memos: memos(),
+      });
     const one = namesOf("Query.one");
     areSame(() => one.of({}, { id: "7" }, {}, info, undefined));
     expect(one.of(undefined, { id: "7" }, {}, info, undefined)).toBe(one.of({}, { id: "7" }, {}, info, undefined));

@@ -1,20 +1,18 @@
 /** Checks of the options of `applyCached`, shared by the features that have some. */
-import { CachedError, describeSetting } from "../../base/errors.js";
+import { describeSetting, optionInvalid } from "../../base/errors.js";
 import type { PolicySettings } from "../../policy/policy.js";
 import type { SchemaRules } from "../../schema-rules.js";
 
 /** Where a policy of the option `policies` was written, in messages. */
 export const POLICIES = "policies";
 
-/** The option `policies` of `applyCached`. */
 export type PoliciesOption = Readonly<Record<string, PolicySettings | undefined>>;
 
 const isRecord = (given: unknown): given is Readonly<Record<string, unknown>> =>
   typeof given === "object" && given !== null && !Array.isArray(given);
 
-/** Throws `CACHED_OPTION_INVALID` if there are any mistakes. */
 export function refuseMistakes(...mistakes: readonly string[]): void {
-  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistakes.join("; ")}`);
+  if (mistakes.length > 0) throw optionInvalid(`applyCached: ${mistakes.join("; ")}`);
 }
 
 /** Returns the entries of an option that is an object by coordinate or type. Throws `CACHED_OPTION_INVALID` for another value. */

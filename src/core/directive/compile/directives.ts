@@ -67,7 +67,6 @@ export function expectedArgument(schema: GraphQLSchema, target: Annotated, name:
   return "";
 }
 
-/** What an `import` of `@link` can be, besides a name. */
 interface Import {
   readonly name?: unknown;
   readonly as?: unknown;

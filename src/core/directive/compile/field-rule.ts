@@ -22,14 +22,11 @@ import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
 /** Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if one has no canonical text. */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
-  const { coordinate } = rule;
-  try {
+  return orKeyMistake(rule, () => {
     if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
     const parts = writeParts(rule, rule.keyPaths, roots);
-    return keys.entry({ kind: "field", coordinate, identity, parts }, rule.variant);
-  } catch (cause) {
-    throw keyMistake(coordinate, cause);
-  }
+    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant);
+  });
 }
 
 /**
@@ -288,7 +285,6 @@ function resultTagsOf(
     ]);
 }
 
-/** Whether values have tags that are derived from them. */
 export const hasResultTags = ({ entities, resultTags }: FieldRule): boolean =>
   entities !== undefined || resultTags.length > 0;
 

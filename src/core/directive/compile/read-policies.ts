@@ -56,7 +56,6 @@ class PolicyReader {
   readonly #reading: SchemaReading;
   readonly #fields = new Map<string, FieldRule>();
   readonly #invalidations = new Map<string, InvalidationRule>();
-  /** The fields with a policy, by coordinate. */
   readonly #found = new Map<
     string,
     { readonly type: GraphQLObjectType; readonly field: AnyField; readonly settings: FieldSettings }

@@ -27,7 +27,6 @@ export type KeyedType = GraphQLObjectType | GraphQLInterfaceType;
 
 export type ReferenceResolver = (representation: unknown, context: unknown, info: GraphQLResolveInfo) => unknown;
 
-/** What `@apollo/subgraph` keeps in the extensions of a type. */
 interface Extensions {
   readonly apollo?: { readonly subgraph?: { readonly resolveReference?: ReferenceResolver } };
 }

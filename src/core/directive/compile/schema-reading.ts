@@ -33,7 +33,6 @@ export class SchemaReading {
   readonly unusedTypes: Place[] = [];
   /** The fields with settings of their own that only read a property of their parent. */
   readonly unresolved: string[] = [];
-  /** The coordinates with a policy in `policies` alone. */
   readonly outside = new Set<string>();
 
   constructor(inputs: PolicyInputs) {

@@ -38,20 +38,22 @@ function assertNotCached(schema: GraphQLSchema, parts: CacheParts, caller: strin
 }
 
 function firstCached(schema: GraphQLSchema): { coordinate: string; source: string } | undefined {
-  const sourceAt = (target: Annotated): string | undefined => {
-    if (directivesAt(schema, target, "cached").length > 0) return "@cached";
-    return target.extensions?.cached === undefined ? undefined : "extensions.cached";
-  };
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
     const fields: AnyField[] = isUnionType(type) ? [] : Object.values(type.getFields());
     const places: [string, Annotated][] = fields.map((field) => [`${type.name}.${field.name}`, field]);
     for (const [coordinate, target] of [[type.name, type] as [string, Annotated], ...places]) {
-      const source = sourceAt(target);
+      const source = sourceAt(schema, target, "cached");
       if (source !== undefined) return { coordinate, source };
     }
   }
   return undefined;
+}
+
+/** Returns where a policy is written, or what a mutation invalidates. */
+function sourceAt(schema: GraphQLSchema, target: Annotated, name: "cached" | "invalidates"): string | undefined {
+  if (directivesAt(schema, target, name).length > 0) return `@${name}`;
+  return target.extensions?.[name] === undefined ? undefined : `extensions.${name}`;
 }
 
 /** Reports fields whose resolver does not lead to the cache: of another schema, or replaced in that of `applyCached`. */
@@ -59,25 +61,24 @@ function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): v
   // A stitched schema calls those with the cache. Another cache has fields of its own.
   if (isStitched(schema) || readThroughAnother(schema, parts) !== undefined) return;
   const marked = markedFields(schema, parts);
-  const unmarked: { readonly coordinate: string; readonly field: AnyField }[] = [];
-  let isApplied = marked !== undefined;
-  for (const coordinate of parts.rules.wrapped.keys()) {
+  const fields = [...parts.rules.wrapped.keys()].flatMap((coordinate) => {
     const field = fieldAt(schema, coordinate)?.field;
-    if (field === undefined) continue;
-    if (field.resolve !== undefined && wrappedBy(field.resolve) !== undefined) isApplied = true;
-    else unmarked.push({ coordinate, field });
-  }
-  const lost = unmarked.filter(
+    return field === undefined ? [] : [{ coordinate, field }];
+  });
+  const usesCache = ({ resolve }: AnyField): boolean => resolve !== undefined && wrappedBy(resolve) !== undefined;
+  const isApplied = marked !== undefined || fields.some(({ field }) => usesCache(field));
+  const lost = fields.filter(
     ({ coordinate, field }) =>
+      !usesCache(field) &&
       (marked?.has(coordinate) ?? hasPolicy(schema, coordinate, field, parts)) &&
       isReplaced(field, parts.rules.wrapped.get(coordinate)),
   );
   if (lost.length === 0) return;
-  const fields = listOf(lost.map(({ coordinate }) => coordinate));
+  const names = listOf(lost.map(({ coordinate }) => coordinate));
   parts.onceLog.warn(
     isApplied
-      ? `graphql-cached: ${caller}: expected the resolvers of applyCached, got others for ${fields}, which do not use the cache; set resolvers before applyCached, so that it comes last`
-      : `graphql-cached: ${caller}: expected the schema that applyCached returned, got another one, in which ${fields} do not use the cache; pass the result of applyCached to the server`,
+      ? `graphql-cached: ${caller}: expected the resolvers of applyCached, got others for ${names}, which do not use the cache; set resolvers before applyCached, so that it comes last`
+      : `graphql-cached: ${caller}: expected the schema that applyCached returned, got another one, in which ${names} do not use the cache; pass the result of applyCached to the server`,
   );
 }
 
@@ -103,9 +104,7 @@ function isReplaced(field: AnyField, before: { readonly name: string } | undefin
 
 function hasPolicy(schema: GraphQLSchema, coordinate: string, field: AnyField, { rules }: CacheParts): boolean {
   const isMarked = (target: Annotated): boolean =>
-    target.extensions?.cached !== undefined ||
-    target.extensions?.invalidates !== undefined ||
-    ["cached", "invalidates"].some((name) => directivesAt(schema, target, name).length > 0);
+    (["cached", "invalidates"] as const).some((name) => sourceAt(schema, target, name) !== undefined);
   const returned = getNamedType(field.type);
   return (
     [coordinate, returned.name].some((name) => rules.policies.has(name)) ||

@@ -40,7 +40,6 @@ export class Shapes {
     this.#markOf = markOf;
   }
 
-  /** Returns the digest of the shape of a type, with its list and non-null wrappers. */
   of(type: GraphQLOutputType): string {
     const text = String(type);
     return getOrMake(this.#digests, text, () => digestOf([text, this.#visit(getNamedType(type)).digest as string]));
@@ -88,7 +87,6 @@ interface Visit {
   readonly order: number;
   /** The lowest `order` that is known to be reachable from here and not yet in a component. */
   lowest: number;
-  /** What the type itself contributes to the shape, with its name. */
   readonly text: string;
   readonly reached: readonly GraphQLNamedType[];
   digest: string | undefined;

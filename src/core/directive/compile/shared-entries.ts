@@ -38,7 +38,6 @@ export function checkSources(schema: GraphQLSchema, { fields }: SchemaRules, par
   for (const [entries, source] of own) sources.set(entries, source);
 }
 
-/** How many fields a message names. */
 const MAX_LISTED = 5;
 
 /** Returns the function that loads a field: what the cache has wrapped, if it was applied before. Properties of parents are all one. */

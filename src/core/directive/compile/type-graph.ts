@@ -1,4 +1,3 @@
-/** How the types of a schema lead to each other. */
 import {
   type GraphQLNamedType,
   type GraphQLObjectType,
@@ -29,7 +28,6 @@ export function reversed<Node>(
   return (node) => leading.get(node) ?? [];
 }
 
-/** Returns the object types that a value of a type can have. */
 export const objectsOf = (schema: GraphQLSchema, type: GraphQLNamedType): readonly GraphQLObjectType[] =>
   isAbstractType(type) ? schema.getPossibleTypes(type) : isObjectType(type) ? [type] : [];
 
@@ -50,7 +48,6 @@ export const nextTypes = (
 /** The types that operations of each kind can reach, by name. */
 export interface ReachableTypes {
   readonly mutations: ReadonlySet<string>;
-  /** Queries and subscriptions. */
   readonly others: ReadonlySet<string>;
 }
 

@@ -81,8 +81,8 @@ export function applyCached(
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
   const existence = existenceChecks(given.exists, rules, schema, parts);
   checkSources(schema, rules, parts);
-  register(rules, policies, entities, parts);
   addShapes(schema, shapes, entities, parts);
+  register(rules, policies, entities, parts);
   reportUnmatchedTags(rules, parts, entities);
   const appliedWith = JSON.stringify({
     cacheControl: cacheControl ?? false,
@@ -108,7 +108,6 @@ function checkSchema(schema: GraphQLSchema, parts: CacheParts): void {
     );
 }
 
-/** Adds the rules of a schema to those of the cache. */
 function register(
   rules: SchemaRules,
   policies: ReadonlyMap<string, PolicySettings>,
@@ -122,7 +121,7 @@ function register(
     parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates() ?? [])]);
 }
 
-/** Tells loaders what the schema says of the values of its types. */
+/** Tells loaders what the schema says of the values of its types. Throws if one names a type that no schema has. */
 function addShapes(schema: GraphQLSchema, shapes: Shapes, entities: EntityTypes | undefined, parts: CacheParts): void {
   const outputs = Object.values(schema.getTypeMap()).filter(isOutputType);
   const known = new Map<string, TypeFacts>();
@@ -145,7 +144,6 @@ interface Wrapping {
   readonly rules: SchemaRules;
   readonly entities: EntityTypes | undefined;
   readonly existence: ReadonlyMap<string, ExistenceCheck>;
-  /** All options, as text. */
   readonly appliedWith: string;
   readonly parts: CacheParts;
 }

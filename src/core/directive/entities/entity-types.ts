@@ -99,7 +99,6 @@ export class EntityTypes {
     return this.#templatesOf(this.reachedFrom([...coordinates].map((coordinate) => this.typeAt(coordinate))));
   }
 
-  /** Returns those of all entities. */
   templates(): readonly TagTemplate[] {
     return this.#templatesOf(Object.values(this.#schema.getTypeMap()));
   }
@@ -118,7 +117,6 @@ export class EntityTypes {
     return reached(start, (type) => this.#nextTypes(type).filter(isCompositeType));
   }
 
-  /** Returns the types that values of `type` directly contain, and for an interface or union its possible types. */
   #nextTypes(type: GraphQLNamedType): readonly GraphQLNamedType[] {
     return nextTypes(this.#schema, type, (field) => !hasOwnResolver(field));
   }

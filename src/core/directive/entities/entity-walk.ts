@@ -103,7 +103,6 @@ class EntityWalk {
   readonly ids = new Map<string, Set<string>>();
   /** The types of entities whose ids are numbers that may be rounded: which of them are meant is not known. */
   readonly rounded = new Set<string>();
-  /** The promises that were found and not yet taken. */
   readonly pending: { readonly promise: Promise<unknown>; readonly place: Place }[] = [];
   /** What the walk could not look into, by coordinate. */
   readonly obstacles = new Map<string, Obstacle>();

@@ -50,7 +50,6 @@ export class IdFields {
   }
 }
 
-/** Returns the option `idFields`. Throws `CACHED_OPTION_INVALID`. */
 export function resolveIdFields(given: unknown, schema: GraphQLSchema): IdFields {
   const roots: unknown[] = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
   const example = '{ Movie: "slug", Rating: ["movieId", "userId"] }';

@@ -21,7 +21,6 @@ export interface FieldExistence {
   readonly guard: ExistenceGuard<never>;
 }
 
-/** Returns the check of one field call. Undefined if the call has no id. */
 export type ExistenceCheck = (roots: FieldRoots) => (() => Promise<boolean>) | undefined;
 
 /** Returns the checks of the option `exists`, by coordinate. Throws `CACHED_OPTION_INVALID` with all mistakes. */

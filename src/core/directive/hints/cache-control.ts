@@ -88,12 +88,11 @@ export class CacheControlHints {
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
     const isHinted = maxAge !== undefined || inheritMaxAge === true;
     const own = maxAge ?? (isRoot ? this.#settings.defaultMaxAge : inheritMaxAge === true ? undefined : 0);
-    if (own === 0) return isExplicit && scope !== undefined ? { scope } : undefined;
+    const scopeAlone = isExplicit && scope !== undefined ? { scope } : undefined;
+    if (own === 0) return scopeAlone;
     const obstacle = isExplicit || !(isHinted || isRoot) ? undefined : this.#obstacle(parent, field, isRoot, own);
-    if (obstacle !== undefined || own === undefined) {
-      if (obstacle !== undefined) this.#reports.push(`\`${coordinate}\`: ${obstacle}`);
-      return isExplicit && scope !== undefined ? { scope } : undefined;
-    }
+    if (obstacle !== undefined) this.#reports.push(`\`${coordinate}\`: ${obstacle}`);
+    if (obstacle !== undefined || own === undefined) return scopeAlone;
     const limit: Limit = { maxAge: own, unhinted: undefined, isPrivate: scope === "PRIVATE" };
     this.#narrow(getNamedType(field.type), limit, new Set());
     if (limit.maxAge === 0 && !isExplicit && isHinted)
@@ -171,7 +170,6 @@ export function hintOf(field: AnyField): Hint {
   };
 }
 
-/** Whether a type says that what has it is PRIVATE. */
 export const isPrivateType = (type: GraphQLNamedType): boolean => typeHint(type).scope === "PRIVATE";
 
 const typeHint = (type: GraphQLNamedType): Hint => readHint(directiveOf(directivesOn(type)));

@@ -1,4 +1,4 @@
-import { CachedError } from "../../base/errors.js";
+import { optionInvalid } from "../../base/errors.js";
 import { listsByType, type Subject } from "../../keys/key.js";
 import { checkedTags, mistakeInTag } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
@@ -16,11 +16,9 @@ export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: s
   const tags = checkedTags(given, caller);
   for (const [nth, tag] of tags.entries()) {
     const mistake = mistakeInTag(tag, false);
-    if (mistake !== undefined && caller !== "outbox")
-      throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
+    if (mistake !== undefined && caller !== "outbox") throw optionInvalid(`${caller}: ${mistake}`);
     const problem = mistake ?? (nth < MAX_COMPARED ? problemOf(parts, tag) : undefined);
-    if (problem !== undefined)
-      parts.channel.mistaken(null, new CachedError("CACHED_OPTION_INVALID", `${caller}: ${problem}`));
+    if (problem !== undefined) parts.channel.mistaken(null, optionInvalid(`${caller}: ${problem}`));
   }
   const { keys, listedTags } = parts;
   const changed = listsByType(tags).flatMap(

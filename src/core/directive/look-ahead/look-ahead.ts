@@ -58,7 +58,6 @@ export function lookAhead(
 interface LookAheadField {
   readonly coordinate: string;
   readonly hasSelection: boolean;
-  /** The paths of its key. */
   readonly keyTexts: readonly string[];
   /** Whether it stands for references: their query has the representations of all of them as an argument. */
   readonly isReference: boolean;

@@ -168,7 +168,6 @@ export class Outline {
   /** The variables and fragments that it contains itself. */
   readonly variables: ReadonlySet<string>;
   readonly fragments: ReadonlySet<string>;
-  /** What else it contains. */
   readonly parts: readonly Outline[];
   #contains: Map<string, boolean> | undefined;
 
@@ -192,7 +191,6 @@ export class Outline {
 const NO_NAMES: ReadonlySet<string> = new Set();
 const NO_PARTS: readonly Outline[] = [];
 
-/** The values of the variables of one execution, as texts. */
 class VariableTexts {
   readonly #values: Readonly<Record<string, unknown>>;
   readonly #write: ValueWriter;
@@ -247,7 +245,6 @@ const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 /** Directives that decide whether a field is resolved at all: for a resolver that runs, they say nothing. */
 const CONDITIONS: readonly string[] = ["skip", "include"];
 
-/** An outline that is being written. */
 class Draft {
   text = "";
   readonly variables = new Set<string>();

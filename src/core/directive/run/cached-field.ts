@@ -62,7 +62,7 @@ class CachedField {
     this.hasResultTags = hasResultTags(rule);
     this.hasParent = !rule.isRoot && !rule.keyPaths.some(({ root, steps }) => root === "source" && steps.length === 0);
     this.keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
-    this.#names = new FieldKeys(rule, parts.keys, parts.requestStates, parts.memos);
+    this.#names = new FieldKeys(rule, parts);
   }
 
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
@@ -151,7 +151,6 @@ class FieldCall implements FieldRequest {
   readonly key: Key;
   readonly policy: Policy;
   tags: RequestTags;
-  /** See `contextPartsOf`. */
   readonly contextParts: readonly string[];
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
@@ -258,7 +257,6 @@ class FieldCall implements FieldRequest {
     return field.parts.invalidations.isOlderThanKnown(execution.position, key, tags.subjects);
   }
 
-  /** The same for the tags of its value as well. */
   wasOutdated(subjectsOf: () => readonly Subject[]): boolean {
     const { field, execution, loadedAt } = this;
     if (this.wasKnownOutdated || !field.hasParent || this.isDetached || execution.position >= loadedAt)
@@ -270,7 +268,6 @@ class FieldCall implements FieldRequest {
     return last > execution.position && last <= loadedAt;
   }
 
-  /** Whether anything was invalidated since the execution began. */
   get mayBeOutdated(): boolean {
     return this.execution.position < this.field.parts.invalidations.latest;
   }

@@ -70,13 +70,17 @@ export function collectingResolver(
 
 /** Wraps the resolver of a mutation field: after it has succeeded, invalidates tags and the entities that it has returned, then returns. */
 export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, parts: CacheParts): Resolver {
-  /** What was reported of values that a walk could not look into, and of too many tags. */
   const reported = new Set<string>();
+  const warnOnce: WarnOnce = (what, text) => {
+    if (reported.has(what)) return;
+    reported.add(what);
+    parts.logger.warn(`graphql-cached: ${text}`);
+  };
   const mutate = async (source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): Promise<unknown> => {
     const roots = { args, source, context, info };
     const templates = boundTemplates(rule.tags, roots, parts.keys);
     const result: unknown = await resolve(source, args, context, info);
-    const entities = await changedEntities(rule, { context, info }, result, parts, reported);
+    const entities = await changedEntities(rule, { context, info }, result, warnOnce);
     if (rule.tags.length === 0 && entities.length === 0) return result;
     const mutation = `${info.parentType.name}.${info.fieldName}`;
     const invalidate = async (via: InvalidationVia, subjects: readonly Subject[] | undefined): Promise<void> => {
@@ -85,9 +89,9 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
       else if (subjects.length > 0) await parts.invalidation.run({ keys: [], tags: subjects }, "hard", cause);
     };
     const lists = templates.map((template) => declaredTags(template, rule.reportEmptyTag, roots, result, parts));
-    const declared = changedSubjects(lists, info, parts, reported);
+    const declared = changedSubjects(lists, info, parts, warnOnce);
     const known = new Set(declared);
-    const others = changedSubjects(entities, info, parts, reported)?.filter((subject) => !known.has(subject));
+    const others = changedSubjects(entities, info, parts, warnOnce)?.filter((subject) => !known.has(subject));
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
     // confirms it.
     await Promise.allSettled([invalidate("@invalidates", declared), invalidate("entityTags", others)]);
@@ -97,6 +101,9 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
   // A server that stops waits for its clients only, and that of the mutation may have hung up.
   return (source, args, context, info) => parts.underWay.add(mutate(source, args, context, info));
 }
+
+/** Warns of `what` in the first call that has met it. */
+type WarnOnce = (what: string, text: string) => void;
 
 /** The tags of one template, or of the entities of one type. A template with too many has its beginning. */
 type TagList = readonly string[] | { readonly beginning: string };
@@ -111,17 +118,15 @@ const beginningIn = (
 function changedSubjects(
   lists: readonly TagList[],
   info: GraphQLResolveInfo,
-  { keys, listedTags, logger }: CacheParts,
-  reported: Set<string>,
+  { keys, listedTags }: CacheParts,
+  warnOnce: WarnOnce,
 ): readonly Subject[] | undefined {
   const { owner } = executionOf(info);
-  const report = (what: string): void => {
-    if (reported.has(what)) return;
-    reported.add(what);
-    logger.warn(
-      `graphql-cached: \`${info.parentType.name}.${info.fieldName}\`: expected a mutation that invalidates at most ${MAX_OF_EXECUTION} tags from lists in a request and ${MAX_OF_CLIENTS} in a minute, got more; ${what}; limit the lists`,
+  const report = (what: string): void =>
+    warnOnce(
+      what,
+      `\`${info.parentType.name}.${info.fieldName}\`: expected a mutation that invalidates at most ${MAX_OF_EXECUTION} tags from lists in a request and ${MAX_OF_CLIENTS} in a minute, got more; ${what}; limit the lists`,
     );
-  };
   const changed = new Set<Subject>();
   for (const list of lists) {
     const isExact = !("beginning" in list) && listedTags.allowMutation(list.length, owner);
@@ -144,20 +149,17 @@ async function changedEntities(
   { entities }: InvalidationRule,
   call: { readonly context: unknown; readonly info: GraphQLResolveInfo },
   result: unknown,
-  { logger }: CacheParts,
-  reported: Set<string>,
+  warnOnce: WarnOnce,
 ): Promise<readonly TagList[]> {
   if (entities === undefined) return [];
   const { parentType, fieldName } = call.info;
   const mutation = `${parentType.name}.${fieldName}`;
   const report = (coordinate: string, { kind, error }: Obstacle): void => {
-    // Without the message of an error, which can be another one for each row.
-    const what = `${coordinate}: ${kind}`;
-    if (reported.has(what)) return;
-    reported.add(what);
     const obstacle = error === undefined ? kind : `${kind} (${inOneLine(messageOf(error))})`;
-    logger.warn(
-      `graphql-cached: \`${mutation}\`: entityTags: expected the entities at \`${coordinate}\`, got ${obstacle}; they are not invalidated; return them as objects, or name their tags in @invalidates`,
+    // Without the message of an error, which can be another one for each row.
+    warnOnce(
+      `${coordinate}: ${kind}`,
+      `\`${mutation}\`: entityTags: expected the entities at \`${coordinate}\`, got ${obstacle}; they are not invalidated; return them as objects, or name their tags in @invalidates`,
     );
   };
   try {

@@ -1,12 +1,12 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
-import { type KeySpace, memoText } from "../../keys/key.js";
+import { memoText } from "../../keys/key.js";
 import { EACH, type Path } from "../../keys/path.js";
 import { combinationsIn } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
-import type { RequestStates } from "../../loader/request-states.js";
+import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
-import { KnownKey, type Memo, type Memos, type Row } from "../../tier/request/known-key.js";
+import { KnownKey, type Memo, type Row } from "../../tier/request/known-key.js";
 import { type FieldRoots, keyOf, knownTagsOf, pathsIn } from "../compile/field-rule.js";
 
 /**
@@ -16,23 +16,21 @@ import { type FieldRoots, keyOf, knownTagsOf, pathsIn } from "../compile/field-r
  */
 export class FieldKeys {
   readonly #rule: FieldRule;
-  readonly #keys: KeySpace;
-  readonly #requestStates: RequestStates;
+  readonly #parts: KeyParts;
   readonly #inputs: readonly Path[] | undefined;
   /** The one property that most keys are made from: it is looked up as it is if it is a string. */
   readonly #single: Single | undefined;
   readonly #memo: Memo;
   readonly #slot: number;
 
-  constructor(rule: FieldRule, keys: KeySpace, requestStates: RequestStates, memos: Memos) {
+  constructor(rule: FieldRule, parts: KeyParts) {
     this.#rule = rule;
-    this.#keys = keys;
-    this.#requestStates = requestStates;
+    this.#parts = parts;
     this.#inputs = inputsOf(rule);
     this.#single = singleOf(this.#inputs, rule);
     const isOfSource = this.#single?.root === "source";
     // The fields of one parent share the rows of their keys.
-    this.#memo = memos.of(
+    this.#memo = parts.memos.of(
       isOfSource ? `${typeOf(rule)} ${this.#single?.step}` : `${rule.coordinate} ${rule.variant.id}`,
     );
     this.#slot = this.#memo.newSlot();
@@ -79,12 +77,13 @@ export class FieldKeys {
     row: Row | undefined,
   ): KnownKey {
     const { coordinate, knownTags } = this.#rule;
-    const { budget } = this.#requestStates.execution(roots.info, this.#requestStates.observerOf(roots.context));
+    const { keys, requestStates } = this.#parts;
+    const { budget } = requestStates.execution(roots.info, requestStates.observerOf(roots.context));
     budget.checkKeys(coordinate);
-    const key = keyOf(this.#rule, roots, identity, this.#keys);
+    const key = keyOf(this.#rule, roots, identity, keys);
     budget.addKey(key);
     for (const template of knownTags) budget.addCombinations(combinationsIn(template, roots), coordinate);
-    const known = new KnownKey(key, knownTagsOf(this.#rule, roots, identity, this.#keys), row);
+    const known = new KnownKey(key, knownTagsOf(this.#rule, roots, identity, keys), row);
     if (row !== undefined) this.#memo.remember(known, this.#slot);
     return known;
   }
@@ -108,6 +107,8 @@ export class FieldKeys {
   }
 }
 
+type KeyParts = Pick<CacheParts, "keys" | "requestStates" | "memos">;
+
 type Args = Readonly<Record<string, unknown>>;
 
 interface Single {
@@ -117,7 +118,6 @@ interface Single {
 
 const typeOf = ({ coordinate }: FieldRule): string => coordinate.slice(0, coordinate.indexOf("."));
 
-/** Returns the property that keys are made from if there is one only. */
 function singleOf(inputs: readonly Path[] | undefined, { policy, declaresSelection }: FieldRule): Single | undefined {
   const [path, other] = inputs ?? [];
   if (path === undefined || other !== undefined || declaresSelection || policy.scope === "PRIVATE") return undefined;

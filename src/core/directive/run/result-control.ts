@@ -1,4 +1,4 @@
-import { CachedError, describeSetting } from "../../base/errors.js";
+import { describeSetting, optionInvalid } from "../../base/errors.js";
 import { infoWith } from "../../base/graphql-version.js";
 import { InertControl, type ResultControl } from "../../tier/request/result-control.js";
 
@@ -13,8 +13,7 @@ export function resultControl(info: object): ResultControl {
   const { [CONTROL]: control, parentType, fieldName } = (info ?? {}) as PartialInfo;
   if (control !== undefined) return control;
   if (typeof fieldName !== "string")
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `resultControl: expected the \`info\` of a resolver, got ${describeSetting(info)}; pass the fourth argument of the resolver`,
     );
   return new InertControl(`${String(parentType)}.${fieldName}`);
