@@ -1,7 +1,6 @@
 /** Checks of the options of `applyCached`, shared by the features that have some. */
 import { describeSetting, optionInvalid } from "../../base/errors.js";
 import type { PolicySettings } from "../../policy/policy.js";
-import type { SchemaRules } from "../../schema-rules.js";
 
 /** Where a policy of the option `policies` was written, in messages. */
 export const POLICIES = "policies";
@@ -46,10 +45,4 @@ export function featureOption(
 export function resolvePolicies(given: unknown): ReadonlyMap<string, PolicySettings> {
   const entries = recordOption(given, POLICIES, "policies by coordinate", '{ "Query.movie": { maxAge: 60 } }');
   return new Map(entries.filter(([, policy]) => policy !== undefined) as [string, PolicySettings][]);
-}
-
-/** Returns what is wrong with the coordinate of an option for cached fields. Undefined if nothing is. */
-export function mistakeInCoordinate(option: string, coordinate: string, { fields }: SchemaRules): string | undefined {
-  if (fields.has(coordinate)) return undefined;
-  return `\`${option}["${coordinate}"]\`: expected the coordinate of a cached field of the schema; known fields: ${[...fields.keys()].join(", ") || "none"}`;
 }

@@ -33,6 +33,10 @@ export function keyPathsOf(fields: KeyFields): string[] {
   );
 }
 
+/** Returns the template of the tag of an entity that is identified by the values at these paths. */
+export const entityTemplate = (typeName: string, root: "source" | "result", paths: readonly string[]): string =>
+  [typeName, ...paths.map((path) => `{$${root}.${path}}`)].join(":");
+
 /** Returns the part of a representation that is its key by `fields`. Undefined if some of it is missing or null. */
 export function keyPartOf(fields: KeyFields, representation: unknown): Record<string, unknown> | undefined {
   if (typeof representation !== "object" || representation === null) return undefined;

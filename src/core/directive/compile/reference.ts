@@ -17,7 +17,7 @@ import { parsePath } from "../../keys/path.js";
 import type { KeyFields } from "../../schema-rules.js";
 import { directivesAt, federationNames } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
-import { keyFieldsOf, keyPathsOf, parseSelection } from "./key-set.js";
+import { entityTemplate, keyFieldsOf, keyPathsOf, parseSelection } from "./key-set.js";
 import { typeAt } from "./value-types.js";
 
 /** The name under which references are cached. No field can have it. */
@@ -105,15 +105,8 @@ export function toExtensible(value: unknown): unknown {
 
 /** Returns the templates of the tags of every entry of an entity: its name and a key, as in `Product:7`. Keys that a representation lacks are the entity's. */
 export function referenceTagsOf({ name }: KeyedType, entityKeys: readonly KeyFields[]): string[] {
-  const roots = entityKeys.length === 1 ? ["source"] : ["source", "result"];
-  return roots.flatMap((root) =>
-    entityKeys.map(
-      (fields) =>
-        `${name}:${keyPathsOf(fields)
-          .map((path) => `{$${root}.${path}}`)
-          .join(":")}`,
-    ),
-  );
+  const roots = entityKeys.length === 1 ? (["source"] as const) : (["source", "result"] as const);
+  return roots.flatMap((root) => entityKeys.map((fields) => entityTemplate(name, root, keyPathsOf(fields))));
 }
 
 /** Returns what the names of an entity's entries depend on besides the parts of their key: its keys, with types. */

@@ -8,7 +8,7 @@ import type { CacheControlHints } from "../hints/cache-control.js";
 import { Outlines } from "../look-ahead/selection.js";
 import { POLICIES } from "./apply-options.js";
 import type { Shapes } from "./shape.js";
-import { type ReachableTypes, reachableTypesOf } from "./type-graph.js";
+import { reachableTypesOf } from "./type-graph.js";
 import { ValueWriters } from "./value-types.js";
 
 export interface PolicyInputs {
@@ -27,7 +27,7 @@ export class SchemaReading {
   readonly argumentWriters: ValueWriters;
   readonly otherWriters: ValueWriters;
   readonly outlines: Outlines;
-  readonly reachable: ReachableTypes;
+  readonly reachable: ReturnType<typeof reachableTypesOf>;
   readonly mistakes: CachedError[] = [];
   readonly doubts: (Place & { readonly doubt: string })[] = [];
   readonly unusedTypes: Place[] = [];

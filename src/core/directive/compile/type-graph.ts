@@ -45,13 +45,8 @@ export const nextTypes = (
       ? schema.getPossibleTypes(type)
       : [];
 
-/** The types that operations of each kind can reach, by name. */
-export interface ReachableTypes {
-  readonly mutations: ReadonlySet<string>;
-  readonly others: ReadonlySet<string>;
-}
-
-export function reachableTypesOf(schema: GraphQLSchema): ReachableTypes {
+/** Returns the names of the types that mutations can reach, and of those that queries and subscriptions can. */
+export function reachableTypesOf(schema: GraphQLSchema) {
   const nextOf = (type: GraphQLNamedType): readonly GraphQLNamedType[] => [
     ...nextTypes(schema, type),
     ...(isInterfaceType(type) ? Object.values(type.getFields()).map((field) => getNamedType(field.type)) : []),

@@ -12,6 +12,7 @@ import { describeSetting } from "../../base/errors.js";
 import { didYouMean } from "../../base/option-names.js";
 import { recordOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
+import { entityTemplate } from "../compile/key-set.js";
 
 export class IdFields {
   readonly #byType: ReadonlyMap<string, readonly string[]>;
@@ -33,9 +34,7 @@ export class IdFields {
 
   /** Returns the template of the tag of an object, which is at `root`: `Rating:{$result.movieId}:{$result.userId}`. */
   templateOf(typeName: string, root: "source" | "result"): string {
-    return `${typeName}:${this.of(typeName)
-      .map((name) => `{$${root}.${name}}`)
-      .join(":")}`;
+    return entityTemplate(typeName, root, this.of(typeName));
   }
 
   /** Returns what releases have to agree on besides the fields of the type. Empty for the default. */
@@ -85,15 +84,12 @@ function mistakeInField(fields: Readonly<Record<string, AnyField>>, name: unknow
   const field = typeof name === "string" && Object.hasOwn(fields, name) ? fields[name] : undefined;
   if (field === undefined)
     return `expected names of fields of the type, got ${describeSetting(name)}; it has ${Object.keys(fields).join(", ")}`;
-  if (field.args.length > 0 || !hasSingleValue(field))
-    return `expected fields without arguments that return a scalar or an enum, got \`${field.name}\`, ${field.args.length > 0 ? "one with arguments" : `one of the type ${field.type}`}`;
   const named = getNamedType(field.type);
+  if (field.args.length > 0 || !isLeafType(named) || isListType(getNullableType(field.type)))
+    return `expected fields without arguments that return a scalar or an enum, got \`${field.name}\`, ${field.args.length > 0 ? "one with arguments" : `one of the type ${field.type}`}`;
   return isEnumType(named) && named.getValues().some((member) => member.value !== member.name)
     ? `expected fields whose objects have what clients get, got \`${field.name}\`, an enum with internal values`
     : undefined;
 }
-
-const hasSingleValue = ({ type }: Pick<AnyField, "type">): boolean =>
-  isLeafType(getNamedType(type)) && !isListType(getNullableType(type));
 
 const DEFAULT: readonly string[] = ["id"];

@@ -5,7 +5,7 @@ import { EACH, type Path, parsePath, readPath } from "../../keys/path.js";
 import { batchExistence, type ExistenceGuard, type ExistenceParts } from "../../loader/existence.js";
 import type { CacheParts } from "../../parts.js";
 import type { SchemaRules } from "../../schema-rules.js";
-import { mistakeInCoordinate, recordOption, refuseMistakes } from "../compile/apply-options.js";
+import { recordOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField, FieldRoots } from "../compile/field-rule.js";
 import { fieldAt } from "../compile/reference.js";
 import { isIdType, typeAt } from "../compile/value-types.js";
@@ -35,10 +35,10 @@ export function existenceChecks(
   const entries = recordOption(given, "exists", "coordinates", '{ "Query.movie": { id: "$args.id", guard } }');
   for (const [coordinate, existence] of entries) {
     const place = `exists["${coordinate}"]`;
-    const ofCoordinate = mistakeInCoordinate("exists", coordinate, rules);
-    const found = fieldAt(schema, coordinate);
-    if (ofCoordinate !== undefined || found === undefined) {
-      mistakes.push(ofCoordinate ?? `\`${place}\`: expected a field of the schema`);
+    const found = rules.fields.has(coordinate) ? fieldAt(schema, coordinate) : undefined;
+    if (found === undefined) {
+      const known = [...rules.fields.keys()].join(", ") || "none";
+      mistakes.push(`\`${place}\`: expected the coordinate of a cached field of the schema; known fields: ${known}`);
       continue;
     }
     const { id, guard, ...others } = (existence ?? {}) as Partial<Record<string, unknown>>;
