@@ -76,8 +76,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   );
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
-  const channel = new TagMistakes(channel);
-  const reportTag = (problem: string): void => channel.report(null, optionInvalid(problem));
+  const reportTag = (problem: string): void => channel.mistaken(null, optionInvalid(problem));
   const normalizeTag = options.normalizeTag && tagNormalizer(options.normalizeTag, reportTag);
   const isNormalized = normalizeTag === undefined ? [] : ["normalizeTag"];
   const release = JSON.stringify([options.version ?? null, packing.format, ...isNormalized]);

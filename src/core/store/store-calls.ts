@@ -2,7 +2,6 @@ import { type Clock, withinParts } from "../base/clock.js";
 import { CachedError, messageOf } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { Traced } from "../telemetry/tracing.js";
 import { groupBy } from "./group-by.js";
 import { NodeState } from "./node-state.js";
 import type { Store } from "./store.js";
@@ -177,7 +176,7 @@ export class StoreCalls {
     this.#channel.publish({ name: "store.failed", node, operation: "read", nameCount, error });
   }
 
-  #observe(node: string, operation: string, nameCount: number): Traced {
+  #observe(node: string, operation: string, nameCount: number) {
     const startedAt = this.#clock.now();
     const trace = this.#channel.tracing?.startStore({ operation, node, nameCount });
     return {
