@@ -1,6 +1,7 @@
 import { InertControl, type ResultControl } from "../tier/request/result-control.js";
-import { type CallSignals, type EnclosingLoad, Waiters } from "../tier/request/waiters.js";
+import { type EnclosingLoad, Waiters } from "../tier/request/waiters.js";
 import type { BatchCall } from "./loader-options.js";
+import type { RequestSignals } from "./request-signals.js";
 
 /** A load through the cache: who waits for it, and the control of its result. */
 export interface CachedLoad {
@@ -20,16 +21,20 @@ export interface IdLoad<Id> {
 /** Loads from the source of one loader, for one context and caller. */
 export type Source<Id, Value> = (load: IdLoad<Id>) => Promise<Value>;
 
-/** Returns what belongs to a call for `loads`, each undefined for a load without the cache. */
+/** Returns what belongs to a call for `loads`, each undefined for a load without the cache. `result`: of a call for one. */
 export function batchCall(
   coordinate: string,
   loads: readonly (CachedLoad | undefined)[],
-  signals: () => CallSignals | undefined,
-): BatchCall {
+  { signals }: { readonly signals: RequestSignals },
+  context: unknown,
+): BatchCall & { readonly result: ResultControl } {
   let signal: AbortSignal | undefined;
   let results: readonly ResultControl[] | undefined;
-  const requestSignal = (): AbortSignal => signals()?.request[0] ?? new AbortController().signal;
+  const requestSignal = (): AbortSignal => signals.of(coordinate, context)?.request[0] ?? new AbortController().signal;
   return {
+    get result() {
+      return this.results[0] as ResultControl;
+    },
     get results() {
       results ??= loads.map((load) => load?.result ?? new InertControl(coordinate));
       return results;

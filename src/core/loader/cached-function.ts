@@ -2,12 +2,11 @@ import { types } from "node:util";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../base/errors.js";
 import { copyOfInput } from "../keys/canonical.js";
-import { MEANINGS, type PolicySettings } from "../policy/policy.js";
+import type { PolicySettings } from "../policy/policy.js";
 import type { ResultControl } from "../tier/request/result-control.js";
 import { batchCall } from "./batch-call.js";
 import type { LoaderMaking, LoaderParts } from "./context-requests.js";
-import { identityOf, identityOfTarget } from "./identity.js";
-import { defineLoader, functionsOf } from "./loader-factory.js";
+import { defineLoader } from "./loader-factory.js";
 import {
   aFunction,
   type CachedLoader,
@@ -16,7 +15,6 @@ import {
   type LoaderKind,
   placeOf,
 } from "./loader-options.js";
-import type { LoaderRule } from "./loader-rule.js";
 
 /**
  * Creates a function with the shared tier in front of it: a loader whose ids are calls, each of which is loaded by itself.
@@ -28,118 +26,95 @@ export function createCachedFunction<Load extends LoadFunction>(
 ): CachedFunction<Parameters<Load>, Awaited<ReturnType<Load>>> {
   type Value = Awaited<ReturnType<Load>>;
   type Args = Parameters<Load>;
+  type Making = LoaderMaking<Call, Value, object | undefined>;
   checkOptionsObject(options, FUNCTION.caller);
-  const { name, load, key, tags, context: contextOf, identify: ofCall } = options as unknown as Given<Value>;
-  const { contextWatch, signals, requestStates } = parts;
+  const given = options as unknown as Given<Value>;
+  const { name, type, load, tags, context: contextOf, identify: ofCall } = given;
+  const { contextWatch } = parts;
   const ofContext = contextOf && (parts.identify as ((context: unknown) => unknown) | undefined);
-  const identify: LoaderMaking<Call, Value, object | undefined>["identify"] = ofCall
-    ? (_context, { args }) => contextWatch.asIdentity(() => ofCall(...args))
-    : ofContext && ((context) => (context === undefined ? undefined : ofContext(context)));
-  const sourceOf: LoaderMaking<Call, Value, object | undefined>["sourceOf"] = (context, _loader, { scope }) => {
+  const sourceOf: Making["sourceOf"] = (context, _loader, { scope }) => {
     const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
     return async ({ id, cached }): Promise<Value> => {
-      const call = batchCall(name, [cached], () => context && signals.of(name, requestStates.contextOf(context)));
-      const own: FunctionCall = {
-        get signal() {
-          return call.signal;
-        },
-        get result() {
-          return call.results[0] as ResultControl;
-        },
-      };
+      const own = batchCall(name, [cached], parts, context);
       return await contextWatch.run(watched, context, () => load.apply(own, id.args));
     };
   };
-  const loaderOf = defineLoader<Call, Value, object | undefined>(options, parts, {
+  const { loaderOf, keyOf } = defineLoader<Call, Value, object | undefined>(options, parts, {
     options: {
       name,
-      ...(options.type === undefined ? {} : { type: options.type }),
+      ...(type === undefined ? {} : { type }),
       kind: FUNCTION,
-      functions: functionsOf({ context: contextOf, key, tags: typeof tags === "function" ? tags : undefined }),
-      hasOwnKey: key !== undefined,
       cache: false,
-      cacheKeyFn: (call) => call.keyParts(key),
+      cacheKeyFn: (call) => call.keyParts(),
       ...(tags === undefined ? {} : { tags: ({ args }) => (typeof tags === "function" ? tags(...args) : tags) }),
     },
-    given: load,
     sourceOf,
     uncached: (context, loader, _caller, policy) => ({
       ...loader,
-      load: (id) => {
-        requestStates.observerOf(context)?.collector?.addUncached(name, policy.scope === "PRIVATE");
-        return sourceOf(context, loader, policy)({ id, cached: undefined, enclosing: undefined });
-      },
+      load: (id) => sourceOf(context, loader, policy)({ id, cached: undefined, enclosing: undefined }),
     }),
-    isCalledAlone: true,
-    identify,
+    identify: ofCall
+      ? (_context, { args }) => contextWatch.asIdentity(() => ofCall(...args))
+      : ofContext && ((context) => (context === undefined ? undefined : ofContext(context))),
     identifyPlace: ofCall && placeOf(name, FUNCTION),
-    originOf: key && (({ given, context }) => given.filter((one) => one !== context)),
-    inputOf: ({ args, context }) => ({
-      args: args.map((one) => (one === context ? undefined : one)),
-      contextAt: context === undefined ? [] : args.flatMap((one, nth) => (one === context ? [nth] : [])),
-    }),
-    idOf(named, context) {
-      const { args, contextAt = [] } = (Array.isArray(named) ? { args: named } : named) as Partial<CallInput>;
-      if (Array.isArray(args))
-        return new Call(
-          args.map((one: unknown, nth) => (contextAt.includes(nth) ? context : one)),
-          contextOf,
-        );
-      throw new CachedError("CACHED_KEY_UNUSABLE", "expected an array of the arguments of a call", {
-        coordinate: name,
-      });
+    originOf: ({ args, context }) => args.filter((one) => one !== context),
+    // An empty list stands for the context.
+    inputOf: ({ args, context }) => args.map((one) => (one !== undefined && one === context ? [] : [one])),
+    idOf(named, worker) {
+      if (!Array.isArray(named))
+        throw new CachedError("CACHED_KEY_UNUSABLE", "expected an array of the arguments of a call", {
+          coordinate: name,
+        });
+      const boxed = worker && (named as unknown[][]).map((one) => (one.length === 0 ? worker.context : one[0]));
+      return new Call(boxed ?? named, given);
     },
   });
   const calling =
-    <Result>(read: (loader: CachedLoader<Call, Value>, call: Call) => Result) =>
+    <Result>(read: (call: Call, loader: CachedLoader<Call, Value>) => Result) =>
     (...args: Args): Result => {
-      const call = new Call(args, contextOf);
-      return read(loaderOf(call.context), call);
+      const call = new Call(args, given);
+      return read(call, loaderOf(call.context));
     };
-  return Object.assign(
-    calling((loader, call) => loader.load(call)),
-    {
-      read: calling((loader, call) => loader.read(call)),
-      async clear(...args: Args): Promise<void> {
-        const { keyOf, policy } = parts.loaders.get(name) as LoaderRule;
-        const call = new Call(args, contextOf);
-        const caller = identityOf(identify && (() => identify(call.context, call)), undefined);
-        const target = policy.scope === "PRIVATE" ? { private: caller } : {};
-        const identity = identityOfTarget(target, { coordinate: name, policy }, "function");
-        await parts.invalidation.run({ keys: [keyOf(args, identity)], tags: [] }, "hard", { via: "cache.invalidate" });
-      },
-    },
-  );
+  const called = calling((call, loader) => loader.load(call));
+  return Object.assign(called, {
+    read: calling((call, loader) => loader.read(call)),
+    clear: calling(async (call) => {
+      const keys = [keyOf(call, call.context)];
+      await parts.invalidation.run({ keys, tags: [] }, "hard", { via: "cache.invalidate" });
+    }),
+  });
 }
 
 /** The same options with the types of no function in particular. */
 type Given<Value> = FunctionOptions<(this: FunctionCall, ...args: unknown[]) => Value | Promise<Value>>;
 
-/** One call of a function. Its arguments are copies, as a caller may go on to change what it has passed, but for the context and instances of classes. */
+/**
+ * One call of a function. If all arguments are its key, they are copies but for the context and instances of classes: a caller may go on to
+ * change what it has passed. With `key`, it passes what no key is made of, of any size.
+ */
 class Call {
-  readonly given: readonly unknown[];
   readonly args: unknown[];
   readonly context: object | undefined = undefined;
+  readonly #keyOf: Given<unknown>["key"];
   readonly #mistake: unknown;
 
-  constructor(given: readonly unknown[], contextOf: Given<unknown>["context"]) {
-    const used = withoutEnd(given);
-    this.given = used;
-    this.args = used;
+  constructor(given: readonly unknown[], { context: contextOf, key }: Given<unknown>) {
+    this.args = withoutEnd(given);
+    this.#keyOf = key;
     try {
-      const context = contextIn(contextOf?.(...used));
+      const context = contextIn(contextOf?.(...this.args));
       this.context = context;
-      this.args = used.map((one) => (one === context ? one : copyOfInput(one)));
+      if (key === undefined) this.args = this.args.map((one) => (one === context ? one : copyOfInput(one)));
     } catch (error) {
       this.#mistake = error;
     }
   }
 
-  /** Returns what the key is made of. Throws what `context` or `keyOf` has thrown. */
-  keyParts(keyOf: Given<unknown>["key"]): unknown {
+  /** Returns what the key is made of. Throws what `context` or `key` has thrown. */
+  keyParts(): unknown {
     if (this.#mistake !== undefined) throw this.#mistake;
     const { args, context } = this;
-    if (keyOf !== undefined) return keyOf(...args);
+    if (this.#keyOf !== undefined) return this.#keyOf(...args);
     const parts = context === undefined ? args : withoutEnd(args.map((one) => (one === context ? undefined : one)));
     // The key of one plain value is remembered. One list is in another, so it is not the list of all arguments.
     return parts.length === 1 && typeof parts[0] !== "object" ? parts[0] : parts;
@@ -158,12 +133,6 @@ function contextIn(context: unknown): object | undefined {
     "CACHED_KEY_UNUSABLE",
     `\`context\`: expected a function that returns the context object of the request or undefined, got ${describeSetting(context)}; return the object itself`,
   );
-}
-
-/** What a refresh job has of a call. */
-interface CallInput {
-  readonly args: readonly unknown[];
-  readonly contextAt: readonly number[];
 }
 
 /** A function with the cache in front of it. */
@@ -216,6 +185,7 @@ const FUNCTION: LoaderKind = {
   load: "load",
   key: "key",
   input: "argument",
+  isCalledAlone: true,
   options: {
     ...COMMON_OPTIONS,
     load: aFunction,
@@ -228,15 +198,6 @@ const FUNCTION: LoaderKind = {
     context: aFunction,
     identify: aFunction,
   } satisfies Readonly<Record<OwnOption, (value: unknown) => string | undefined>>,
-  meanings: {
-    ...MEANINGS,
-    ...Object.fromEntries(
-      ["fn", "func", "function", "fetch", "fetcher", "batch", "resolve", "getfreshvalue"].map((one) => [one, "`load`"]),
-    ),
-    ...Object.fromEntries(
-      ["keyfn", "cachekey", "cachekeyfn", "keyof", "generatekey", "resolver", "args"].map((one) => [one, "`key`"]),
-    ),
-  },
   identifyMissing:
     "an identity; pass `identify: (...args) => userId`, or createCache({ identify }) and `context: (...args) => context`",
 };

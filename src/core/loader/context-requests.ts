@@ -21,7 +21,7 @@ import type { ExistenceParts } from "./existence.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
 import { takeKept } from "./kept-report.js";
 import type { IdKey, KeyOptions, LoaderKeys } from "./loader-keys.js";
-import type { CachedLoader, LoaderOptions } from "./loader-options.js";
+import type { CachedLoader, LoaderKind, LoaderOptions } from "./loader-options.js";
 import type { LoaderRule } from "./loader-rule.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { Observer, PartCollector, RequestStates } from "./request-states.js";
@@ -99,7 +99,7 @@ export class ContextRequests<Id, Value, Context> {
 
   /** `isForced`: it asks the source, whatever the store has. */
   requestOf(given: Id, names: IdKey, isForced = false, ask?: Ask): LoaderRequest {
-    const { mayExist, parts, isCalledAlone, inputOf, originOf } = this.definition;
+    const { mayExist, parts, options, inputOf, originOf } = this.definition;
     // The source gets what the key was made of, whatever the caller makes of its object meanwhile.
     const id = typeof given === "object" ? (copyOfInput(given) as Id) : given;
     let hasOtherKey = false;
@@ -122,23 +122,21 @@ export class ContextRequests<Id, Value, Context> {
       tags,
       isForced: isForced || override === "REFRESH",
       // The loads of one request are one call.
-      batch: isCalledAlone ? undefined : this,
+      batch: options.kind.isCalledAlone ? undefined : this,
       owner: this.#context === undefined ? undefined : this,
       caller: undefined,
-      input: this.#isPrivate ? undefined : () => inputOf(id),
+      input: this.#isPrivate ? undefined : () => (inputOf === undefined ? id : inputOf(id)),
       mayExist: mayExist && (() => mayExist(id)),
       load: (waiters, result) => {
         hasOtherKey = typeof id === "object" && !this.#isKeyOf(id, names);
         return this.#source(this.#idLoad(id, { waiters, result }));
       },
-      excess: () => (hasOtherKey ? changedId(coordinate) : undefined),
-      ...(originOf === undefined ? {} : { source: originOf(given), context: this.#context }),
+      excess: () => (hasOtherKey ? changedId(coordinate, options.kind) : undefined),
+      ...(options.hasOwnKey
+        ? { source: originOf === undefined ? given : originOf(given), context: this.#context }
+        : {}),
       changed: () => (this.readIdentity(id) === identity ? undefined : contextChanged(coordinate, "identity")),
-      // A call of a function can belong to no request.
-      signals: () =>
-        this.#context === undefined
-          ? undefined
-          : parts.signals.of(coordinate, parts.requestStates.contextOf(this.#context)),
+      signals: () => parts.signals.of(coordinate, this.#context),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
     };
     return request;
@@ -155,8 +153,7 @@ export class ContextRequests<Id, Value, Context> {
 
   /** The identity of the caller. Undefined if the loader is PUBLIC, or if it is not known. */
   readIdentity(id: Id): Identity | undefined {
-    const { identify } = this.definition;
-    return this.#isPrivate ? identityOf(identify && ((context) => identify(context, id)), this.#context) : undefined;
+    return this.#isPrivate ? identityOf(this.definition.identifyOf(id), this.#context) : undefined;
   }
 
   #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
@@ -183,14 +180,8 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   #mistakeOf(id: Id, reason: LoaderBypassReason): CachedError | undefined {
-    const { names, identify, identifyPlace } = this.definition;
-    if (reason === "NO_IDENTITY")
-      return identityMistake(
-        identify && ((context) => identify(context, id)),
-        this.#context,
-        this.coordinate,
-        identifyPlace,
-      );
+    const { names, identifyOf, identifyPlace } = this.definition;
+    if (reason === "NO_IDENTITY") return identityMistake(identifyOf(id), this.#context, this.coordinate, identifyPlace);
     return reason === "KEY_UNUSABLE" ? names.mistakeOf(this.#keyMistake) : undefined;
   }
 
@@ -237,11 +228,11 @@ function toldBy(observer: Observer | undefined, ask: Ask | undefined): Observer 
   };
 }
 
-const changedId = (coordinate: string): Excess => ({
+const changedId = (coordinate: string, { noun, input }: LoaderKind): Excess => ({
   kind: "unkeyable",
   error: new CachedError(
     "CACHED_KEY_UNUSABLE",
-    `loader \`${coordinate}\`: the value is not cached: expected an id that stays as it is until its batch has begun, got one that has another key by then; pass plain data, or do not change the object`,
+    `${noun} \`${coordinate}\`: the value is not cached: expected an ${input} that stays as it is until its load has begun, got one that has another key by then; do not change it meanwhile`,
     { coordinate },
   ),
 });
@@ -274,11 +265,12 @@ export interface LoaderParts extends ExistenceParts {
   readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
+type MadeOptions<Id, Value, Context> = Pick<LoaderOptions<Id, Value, Context>, "cache" | "maxBatchSize" | "type"> &
+  Omit<KeyOptions<Id>, "functions" | "hasOwnKey">;
+
 /** What tells a loader or a function from others: what its ids are, and how they are loaded. */
 export interface LoaderMaking<Id, Value, Context> {
-  readonly options: Pick<LoaderOptions<Id, Value, Context>, "cache" | "maxBatchSize" | "type"> & KeyOptions<Id>;
-  /** The function of the user, which shows whether a second loader of the name is the same. */
-  readonly given: unknown;
+  readonly options: MadeOptions<Id, Value, Context>;
   /** Returns what loads ids with the cache. */
   sourceOf(context: Context, loader: CachedLoader<Id, Value>, policy: Policy): Source<Id, Value>;
   /** Returns the loader of a policy with `maxAge: 0`. */
@@ -288,23 +280,24 @@ export interface LoaderMaking<Id, Value, Context> {
     caller: Identity | undefined,
     policy: Policy,
   ): OwnLoader<Id, Value>;
-  /** Whether each id is loaded by a call of its own. */
-  readonly isCalledAlone: boolean;
   /** Returns the identity of the caller. */
   readonly identify: ((context: Context, id: Id) => unknown) | undefined;
   /** Where the user has written `identify`. */
-  readonly identifyPlace: string | undefined;
-  /** What a load is made from besides its key. Undefined: nothing. */
-  readonly originOf: ((id: Id) => unknown) | undefined;
-  /** Returns plain data from which another process makes the same id. */
-  inputOf(id: Id): unknown;
-  /** Returns the id that such data, an invalidation or the inspection names. Throws `CACHED_KEY_UNUSABLE`. */
-  idOf(named: unknown, context?: Context): Id;
+  readonly identifyPlace?: string | undefined;
+  /** Returns what a load is made from besides its key, if a function of the user makes that. Default: the id. */
+  originOf?(id: Id): unknown;
+  /** Returns plain data from which `idOf` makes the same id in another process. Default: the id. */
+  inputOf?(id: Id): unknown;
+  /** Returns the id that an invalidation or the inspection names, or that a refresh job has, with the context of its worker. Throws `CACHED_KEY_UNUSABLE`. */
+  idOf(named: unknown, worker?: { readonly context: Context }): Id;
   readonly mayExist?: ((id: Id) => Promise<boolean>) | undefined;
 }
 
 /** What the loaders of one name have in common, whatever their contexts. */
 export interface LoaderDefinition<Id, Value, Context> extends LoaderMaking<Id, Value, Context> {
+  readonly options: MadeOptions<Id, Value, Context> & KeyOptions<Id>;
+  /** Returns what says who calls, for one id and the object that it is read with. */
+  readonly identifyOf: (id: Id) => ((context: Context) => unknown) | undefined;
   readonly policy: Policy;
   readonly names: LoaderKeys<Id>;
   readonly variantOf: () => Variant;

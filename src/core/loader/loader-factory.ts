@@ -1,9 +1,9 @@
 import { CachedError, checkOptionsObject } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
-import type { Variant } from "../keys/key.js";
+import type { Key, Variant } from "../keys/key.js";
 import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
 import type { ReadReport } from "../tier/request/request.js";
-import { batchedSource, uncachedLoader } from "./batched-source.js";
+import { batchedSource } from "./batched-source.js";
 import { ContextLoader } from "./context-loader.js";
 import {
   ContextRequests,
@@ -13,10 +13,11 @@ import {
   type OwnLoader,
 } from "./context-requests.js";
 import { batchExistence } from "./existence.js";
-import { type Identity, identityOf } from "./identity.js";
+import { type Identity, identityOf, identityOfTarget } from "./identity.js";
 import { LoaderKeys } from "./loader-keys.js";
 import {
   type CachedLoader,
+  type CachedRead,
   LOADER,
   type LoaderOptions,
   ownMistakes,
@@ -36,37 +37,34 @@ export function createLoaderFactory<Id, Value, Context>(
   parts: LoaderParts,
 ): (context: Context) => CachedLoader<Id, Value> {
   checkOptionsObject(options, LOADER.caller);
-  const { batch, cacheKeyFn, exists, tags } = options;
-  const hasOwnKey = cacheKeyFn !== undefined;
+  const { exists } = options;
   return defineLoader<Id, Value, Context>(options, parts, {
-    options: { ...options, functions: functionsOf({ cacheKeyFn, tags }), hasOwnKey, kind: LOADER },
-    given: batch,
-    sourceOf: batchedSource(options, parts),
-    uncached: uncachedLoader(options, parts),
-    isCalledAlone: false,
+    options: { ...options, kind: LOADER },
+    ...batchedSource(options, parts),
     identify: parts.identify as ((context: Context) => unknown) | undefined,
-    identifyPlace: undefined,
-    originOf: hasOwnKey ? (id) => id : undefined,
-    inputOf: (id) => id,
     idOf: (id) => id as Id,
     mayExist: exists && batchExistence(exists, parts),
-  });
+  }).loaderOf;
 }
 
-/** Returns the names of options that are given. */
-export const functionsOf = (options: object): string[] =>
-  Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-
-/** Checks the options of a loader or a function, and registers it under its name. Throws `CACHED_OPTION_INVALID` with all mistakes at once. */
+/**
+ * Checks the options of a loader or a function, and registers it under its name. Throws `CACHED_OPTION_INVALID` with all mistakes at once.
+ * Returns what makes the loader of a context, and `keyOf`, which throws `CACHED_KEY_UNUSABLE` for a caller without a key.
+ */
 export function defineLoader<Id, Value, Context>(
   options: { readonly name: string; readonly type?: string },
   parts: LoaderParts,
   making: LoaderMaking<Id, Value, Context>,
-): (context: Context) => CachedLoader<Id, Value> {
-  const { defaults, logger, loaders } = parts;
+): {
+  loaderOf(context: Context): CachedLoader<Id, Value>;
+  keyOf(id: Id, context: Context): Key;
+} {
+  const { defaults, logger, loaders, requestStates } = parts;
   const { name, type } = options;
-  const { given, idOf } = making;
+  const { idOf, identify } = making;
   const { kind } = making.options;
+  const ofUser = options as Readonly<Record<string, unknown>>;
+  const given = ofUser[kind.load];
   const place = placeOf(name, kind);
   const settings = policySettingsOf(options, kind);
   const mistakes = settingMistakes(settings, kind);
@@ -75,7 +73,7 @@ export function defineLoader<Id, Value, Context>(
   const other = loaders.get(name);
   // A second loader of the name would get the values of the first one.
   const isReplacement = other !== undefined && other.given !== given;
-  const isUnidentified = compiled?.policy.scope === "PRIVATE" && making.identify === undefined;
+  const isUnidentified = compiled?.policy.scope === "PRIVATE" && identify === undefined;
   mistakes.push(
     ...ownMistakes(options, kind),
     ...(isUnidentified ? [`\`scope\`: PRIVATE requires ${kind.identifyMissing}`] : []),
@@ -95,12 +93,18 @@ export function defineLoader<Id, Value, Context>(
       `graphql-cached: ${place} was called again with another \`${kind.load}\`; the later ${kind.noun} replaces the earlier one. In production it throws: if these are two ${kind.noun}s, rename one of them`,
     );
   const { settings: merged, policy, versions } = compiled;
-  const names = new LoaderKeys(making.options, parts);
-  const variantOf = variantSource(making.options, policy, versions, parts);
-  const { identify } = making;
+  const own = {
+    ...making.options,
+    functions: ["context", kind.key, "tags"].filter((option) => typeof ofUser[option] === "function"),
+    hasOwnKey: ofUser[kind.key] !== undefined,
+  };
+  const names = new LoaderKeys(own, parts);
+  const variantOf = variantSource(own, policy, versions, parts);
+  const identifyOf = (id: Id) => identify && ((object: Context) => identify(requestStates.contextOf(object), id));
   const definition: LoaderDefinition<Id, Value, Context> = {
     ...making,
-    identify: identify && ((context, id) => identify(parts.requestStates.contextOf(context), id)),
+    options: own,
+    identifyOf,
     policy,
     names,
     variantOf,
@@ -117,20 +121,23 @@ export function defineLoader<Id, Value, Context>(
     tagTextsOf: (named) => names.tagTextsOf(idOf(named)),
     keyOf: (named, identity) => names.keyOf(idOf(named), identity, variantOf()),
   });
-  if (making.originOf !== undefined && policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true)
+  if (own.hasOwnKey && policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true)
     parts.tier.loads.privateValues.isAsked = true;
   const loaderOf = loaderPerContext(definition);
   parts.requestFactories.set(name, (input, context: Context) => {
-    const id = idOf(input, context);
-    const identity = identityOf(identify && ((own: Context) => identify(own, id)), context);
-    const requests = requestsOf(definition, context, loaderOf(context), identity);
-    const own = requests.namesOf(id);
-    if (typeof own !== "string") return requests.requestOf(id, own);
+    const id = idOf(input, { context });
+    const requests = requestsOf(definition, context, loaderOf(context), identityOf(identifyOf(id), context));
+    const known = requests.namesOf(id);
+    if (typeof known !== "string") return requests.requestOf(id, known);
     throw new CachedError("CACHED_KEY_UNUSABLE", `cache.refresh: \`${name}\`: cannot build a key for the job's id`, {
       coordinate: name,
     });
   });
-  return loaderOf;
+  const keyOf = (id: Id, context: Context): Key => {
+    const target = policy.scope === "PRIVATE" ? { private: identityOf(identifyOf(id), context) } : {};
+    return names.keyOf(id, identityOfTarget(target, { coordinate: name, policy }, kind.noun), variantOf());
+  };
+  return { loaderOf, keyOf };
 }
 
 const nameTaken = (load: string): string =>
@@ -174,16 +181,18 @@ function callerLoader<Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
   context: Context,
 ): CachedLoader<Id, Value> {
-  const { options, policy, parts, identify } = definition;
-  const { contextWatch } = parts;
+  const { options, policy, parts, identify, identifyOf } = definition;
+  const { contextWatch, requestStates, tier } = parts;
+  const { privateValues } = tier.loads;
+  const isPrivate = policy.scope === "PRIVATE";
   // Throws now, and not with the first read, if the schema is not known.
   if (policy.maxAgeMs > 0) definition.variantOf();
   const loaders = new Map<Identity | undefined, OwnLoader<Id, Value>>();
   const identityFor = (id: Id): Identity | undefined => {
     if (identify === undefined) return undefined;
-    if (policy.scope === "PRIVATE") parts.tier.loads.readPrivate(options.name);
+    if (isPrivate) tier.loads.readPrivate(options.name);
     // A load that uses a PUBLIC loader does not depend on who asks.
-    return contextWatch.pause(() => identityOf((own: Context) => identify(own, id), context));
+    return contextWatch.pause(() => identityOf(identifyOf(id), context));
   };
   /** `id`: undefined for several of a loader, whose caller does not depend on it. */
   const own = (id?: Id): OwnLoader<Id, Value> => {
@@ -198,9 +207,9 @@ function callerLoader<Id, Value, Context>(
     if (loaders.size > MAX_IDENTITIES) loaders.delete(loaders.keys().next().value);
     return made;
   };
-  const { privateValues } = parts.tier.loads;
   const noted = <Read>(read: Promise<Read>): Promise<Read> => {
-    if (policy.scope !== "PRIVATE") return read;
+    if (policy.maxAgeMs === 0) requestStates.observerOf(context)?.collector?.addUncached(options.name, isPrivate);
+    if (!isPrivate) return read;
     privateValues.loaderReads++;
     privateValues.lastLoader = options.name;
     return privateValues.noteSettled(read, options.name, context);
@@ -210,18 +219,13 @@ function callerLoader<Id, Value, Context>(
     load: (id) => noted(own(id).load(id)),
     loadMany: (ids) => noted(own().loadMany(ids)),
     async read(id) {
-      let report: ReadReport | undefined;
-      const value = await noted(
-        own(id).load(id, (given) => {
-          report = given;
-        }),
-      );
-      const outcome = report?.outcome ?? (policy.maxAgeMs > 0 ? "remembered" : "bypassed");
-      return {
-        value,
-        outcome,
-        ageMs: report === undefined || report.outcome === "bypassed" ? undefined : report.ageMs,
+      let report: Partial<Pick<CachedRead<Value>, "outcome" | "ageMs">> = {};
+      const told = (given: ReadReport): void => {
+        report = given;
       };
+      const value = await noted(own(id).load(id, told));
+      const { outcome = policy.maxAgeMs > 0 ? "remembered" : "bypassed", ageMs } = report;
+      return { value, outcome, ageMs };
     },
     clear(id) {
       own().clear(id);
@@ -254,7 +258,7 @@ const requestsOf = <Id, Value, Context>(
  * applied, and returns another variant after one with another shape is.
  */
 function variantSource<Id, Value, Context>(
-  { name, type, tags, hasOwnKey, kind }: LoaderMaking<Id, Value, Context>["options"],
+  { name, type, tags, hasOwnKey, kind }: LoaderDefinition<Id, Value, Context>["options"],
   policy: Policy,
   versions: readonly string[],
   { keys, typeShapes, variants }: LoaderParts,

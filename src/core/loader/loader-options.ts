@@ -97,7 +97,8 @@ export interface LoaderKind {
   readonly input: string;
   /** The options that are not settings of the policy. Each has a check, which returns what was expected of an invalid value. */
   readonly options: Readonly<Record<string, OptionCheck>>;
-  readonly meanings: Meanings;
+  /** Whether each id is loaded by a call of its own. */
+  readonly isCalledAlone: boolean;
   readonly identifyMissing: string;
 }
 
@@ -126,20 +127,16 @@ const OWN_OPTIONS: Readonly<Record<OwnOption, OptionCheck>> = {
   cache: (value) =>
     typeof value === "boolean" ? undefined : "true or false, whether a request remembers what it has read",
 };
-/** What other loaders and caches call an option. */
-const MEANINGS_OF_OPTIONS: Meanings = {
+/** What other loaders and caches call the options that load and that make keys. */
+const NAMES_OF_LOAD = "batch batchfn batchloadfn fetch fetcher fn func function getfreshvalue load loadmany resolve";
+const NAMES_OF_KEY = "args cachekey cachekeyfn generatekey key keyfn keyof resolver";
+
+const meaningsOf = ({ load, key, options }: LoaderKind): Meanings => ({
   ...MEANINGS,
-  batchfn: "`batch`",
-  batchloadfn: "`batch`",
-  load: "`batch`",
-  loadmany: "`batch`",
-  fetch: "`batch`",
-  resolve: "`batch`",
-  key: "`cacheKeyFn`",
-  keyfn: "`cacheKeyFn`",
-  cachekey: "`cacheKeyFn`",
-  batchsize: "`maxBatchSize`",
-};
+  ...("maxBatchSize" in options ? { batchsize: "`maxBatchSize`" } : {}),
+  ...Object.fromEntries(NAMES_OF_LOAD.split(" ").map((one) => [one, `\`${load}\``])),
+  ...Object.fromEntries(NAMES_OF_KEY.split(" ").map((one) => [one, `\`${key}\``])),
+});
 
 export const LOADER: LoaderKind = {
   caller: "cache.loader",
@@ -148,7 +145,7 @@ export const LOADER: LoaderKind = {
   key: "cacheKeyFn",
   input: "id",
   options: OWN_OPTIONS,
-  meanings: MEANINGS_OF_OPTIONS,
+  isCalledAlone: false,
   identifyMissing: "the `identify` option; pass createCache({ identify: (context) => context.userId })",
 };
 
@@ -159,7 +156,7 @@ export function settingMistakes(given: object, kind: LoaderKind): string[] {
   const { cacheMap, ...others } = given as Readonly<Record<string, unknown>>;
   const settings = kind === LOADER ? others : given;
   const known = [...GENERAL_SETTINGS, "version", ...Object.keys(kind.options)];
-  const mistakes = settingsMistakes(settings, known, kind.meanings);
+  const mistakes = settingsMistakes(settings, known, meaningsOf(kind));
   if (settings === others && cacheMap !== undefined)
     mistakes.push(
       `\`cacheMap\`: expected no such option, since the shared cache holds the values, got ${describeSetting(cacheMap)}; use \`cache: false\` for requests that remember nothing`,

@@ -97,6 +97,48 @@ describe("the key of a function", () => {
     expect(calls).toEqual([[{ currency: "EUR" }], [{ currency: "USD" }]]);
   });
 
+  /** An object with a property that counts how often it is read. */
+  const counted = () => {
+    let reads = 0;
+    const nested = Object.defineProperty({}, "id", { enumerable: true, get: () => (reads++, 7) });
+    return { argument: { nested }, reads: () => reads };
+  };
+
+  it("reads an argument once per call, and with `key` only what that reads", async () => {
+    const { cache } = open();
+    const { count } = counting(cache);
+    await count(counted().argument);
+    await settle();
+    const { argument, reads } = counted();
+    for (let nth = 1; nth <= 3; nth++) {
+      expect(await count(argument)).toBe(1);
+      expect(reads()).toBe(nth);
+    }
+
+    const own = counting(cache, { name: "own", key: (id: number) => id });
+    const other = counted();
+    expect(await own.count(1, other.argument)).toBe(1);
+    await settle();
+    expect(await own.count(1, other.argument)).toBe(1);
+    expect(other.reads()).toBe(0);
+    expect(own.calls[0]?.[1]).toBe(other.argument);
+  });
+
+  it("is not stored for what `key` no longer says when the load begins", async () => {
+    const { cache, lines } = open();
+    const { count, calls } = counting(cache, { key: ({ id }: { id: number }) => id });
+    const argument = { id: 7 };
+    const first = count(argument);
+    argument.id = 8;
+    await first;
+    await settle();
+    expect(await count({ id: 7 })).toBe(2);
+    expect(calls).toEqual([[{ id: 8 }], [{ id: 7 }]]);
+    expect(lines).toEqual([
+      expect.stringContaining("function `count`: the value is not cached: expected an argument that stays as it is"),
+    ]);
+  });
+
   it("is made by `key`, which gets all arguments", async () => {
     const { cache } = open();
     const { count, calls } = counting(cache, {

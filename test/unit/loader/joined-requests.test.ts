@@ -72,6 +72,24 @@ describe("objects that count as one request", () => {
     ]);
   });
 
+  it("are those of the caller whose entry a function clears", async () => {
+    const { cache } = open();
+    let loads = 0;
+    const mine = cache.wrap({
+      name: "mine",
+      maxAge: 60,
+      scope: "PRIVATE",
+      context: (options: object) => options,
+      load: (_options: object) => ++loads,
+    });
+    const options = {};
+    cache.request({ userId: "alice" }, options);
+    expect(await mine(options)).toBe(1);
+    await settle();
+    await mine.clear(options);
+    expect(await mine(options)).toBe(2);
+  });
+
   it.each(["before", "after"] as const)("are overridden with it, %s they are joined", async (when) => {
     const { cache, films } = open();
     expect(await films({ token: "" }).load("a")).toBe("a 1");
