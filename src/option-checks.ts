@@ -149,8 +149,18 @@ export const OPTION_GROUPS = {
     loadTimeoutMs: durationMs(30_000, 1),
     maxConcurrentLoads: count(100, 1),
     maxQueuedLoads: count(100_000, 0),
-    errorBackoffMs: durationMs(1_000, 1),
-    errorMaxAgeMs: functionRule<ErrorMaxAgeMs>(),
+    errorBackoffMs: {
+      ...durationMs(1_000, 1),
+      remedy: (value) =>
+        value === 0 ? "write `loads: { errorMaxAgeMs: 0 }` for errors that later callers do not get" : undefined,
+    },
+    errorMaxAgeMs: {
+      fallback: undefined as ErrorMaxAgeMs | undefined,
+      expected(value) {
+        const expected = typeof value === "function" ? undefined : durationMs(undefined, 0).expected(value);
+        return expected && `a function, or ${expected}`;
+      },
+    },
     breakerThreshold: count(undefined, 1),
     isSourceFailure: functionRule<(error: unknown, coordinate: string) => boolean>(),
     isCallerError: functionRule<(error: unknown, coordinate: string) => boolean>(),

@@ -92,9 +92,9 @@ export interface LoadOptions<Context = object> {
    */
   readonly errorBackoffMs?: number | undefined;
   /**
-   * Returns how long an error is shared with later callers, in milliseconds, in the place of `errorBackoffMs`: a minute for what
-   * does not exist, for example. 0: with those who wait for its load only. Undefined: `errorBackoffMs`. Shortened by the `jitter`
-   * of the policy. Not asked about errors of one caller (`isCallerError`). Must be synchronous. Default: none.
+   * How long an error is shared with later callers, in milliseconds, in the place of `errorBackoffMs`, or a function that returns it: a
+   * minute for what does not exist, for example. 0: with those who wait for its load only. Undefined: `errorBackoffMs`. Shortened by the
+   * `jitter` of the policy. Not asked about errors of one caller (`isCallerError`). Must be synchronous. Default: none.
    */
   readonly errorMaxAgeMs?: ErrorMaxAgeMs | undefined;
   /** Consecutive failures after which the loads of a coordinate are refused for a while. Default: no limit. */

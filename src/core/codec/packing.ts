@@ -163,7 +163,7 @@ export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
 }
 
 /** The message for stored values over the limit, compressed or not. */
-export const TOO_LARGE: string = "its value is larger than `maxValueBytes` in this process";
+export const TOO_LARGE: string = "its value is larger than `storage.maxValueBytes` in this process";
 
 /** A value that is a text and stored as it is, neither escaped nor parsed. It cannot be changed, so all readers share it. */
 export class StoredText {

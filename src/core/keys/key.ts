@@ -201,7 +201,7 @@ const ID_LENGTH = 12;
 /** Only the names of entries contain the format and a variant: an invalidation by tag has to reach the entries of every release. */
 export type KeySpace = ReturnType<typeof createKeySpace>;
 
-/** Returns the canonical input. Coordinates are GraphQL names, so only the identity needs to be quoted. */
+/** Returns the canonical input. Coordinates have no spaces, so only the identity needs to be quoted. */
 function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {
   const owner = identity === undefined ? "" : JSON.stringify(identity);
   return checkLength(`${kind} ${coordinate} ${owner} ${parts}`);

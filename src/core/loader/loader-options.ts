@@ -1,5 +1,6 @@
 import { describeSetting } from "../base/errors.js";
 import type { Meanings } from "../base/option-names.js";
+import { RESPONSES } from "../keys/key.js";
 import { GENERAL_SETTINGS, MEANINGS, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { ReadOutcome } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/request/result-control.js";
@@ -54,7 +55,7 @@ export interface BatchCall {
 
 /** The options of `cache.loader`: a name, a batch function, and policy settings in seconds. */
 export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags"> {
-  /** Names the loader's entries in all processes. Must be a GraphQL name. */
+  /** Names the loader's entries in all processes: letters, digits and any of `_`, `:` and `-`. */
   readonly name: string;
   /**
    * Loads `ids` and returns the values in the same order and number. An Error in the place of a
@@ -110,7 +111,12 @@ export const aFunction = (value: unknown): string | undefined =>
 
 /** The options that loaders and functions have in common. */
 export const COMMON_OPTIONS = {
-  name: (value) => (typeof value === "string" && /^[A-Za-z_][A-Za-z0-9_]*$/.test(value) ? undefined : "a GraphQL name"),
+  // Entries are found, and counted, by this name or by that of a field, which has a dot; what follows it in keys has a fixed length.
+  name(value) {
+    if (value === RESPONSES) return `another name, since that of whole responses is \`${RESPONSES}\``;
+    const isValid = typeof value === "string" && /^[\w:-]+$/.test(value);
+    return isValid ? undefined : "letters, digits and any of _ : - (a dot is for fields)";
+  },
   type: (value) => (typeof value === "string" && value !== "" ? undefined : "the name of a GraphQL type"),
 } satisfies Readonly<Record<string, OptionCheck>>;
 

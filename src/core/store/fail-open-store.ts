@@ -160,7 +160,7 @@ export class FailOpenStore implements Store {
     // What is no entry belongs to another program.
     if (entry !== undefined) void this.#inner.remove([key]).catch(ignore);
     const error = new Error(
-      `expected an entry of at most ${this.#maxEntryBytes} bytes at ${key}, got ${entry?.body?.byteLength ?? foreignBytes}; it is not read for ${OVERSIZED_MS / 1_000} s; use the same \`maxValueBytes\` in all processes, and check what else writes under this prefix`,
+      `expected an entry of at most ${this.#maxEntryBytes} bytes at ${key}, got ${entry?.body?.byteLength ?? foreignBytes}; it is not read for ${OVERSIZED_MS / 1_000} s; use the same \`storage.maxValueBytes\` in all processes, and check what else writes under this prefix`,
     );
     this.#calls.partFailed(node, error, 1);
   }

@@ -151,7 +151,7 @@ export class StoreCalls {
     const ms = this.#budgetMs * budgets;
     const otherwise = (): Promise<never> => {
       onTimeout?.();
-      const reason = `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``;
+      const reason = `no reply within ${ms} ms; check the store, or raise \`storage.storeTimeoutMs\``;
       return Promise.reject(unavailable(operation, reason));
     };
     const store = this.#store;

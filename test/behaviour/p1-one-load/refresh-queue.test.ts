@@ -200,7 +200,7 @@ onEachStore("the refresh queue", (world) => {
     expect(await refusal({ ...job, key: "gc:1:Query.top:other" })).toBe("CACHED_KEY_UNUSABLE");
     expect(await refusal({ ...job, gen: undefined })).toBe("CACHED_OPTION_INVALID");
     await expect(worker.cache.refresh("no job" as never)).rejects.toThrow(
-      "cache.refresh: `job`: expected a job that `refreshQueue` received, got a string; pass the job unchanged",
+      "cache.refresh: `job`: expected a job that `loads.refreshQueue` received, got a string; pass the job unchanged",
     );
   });
 });

@@ -72,6 +72,18 @@ describe("invalid options", () => {
         "`storage.compressAboveBytes`: expected an integer from 0 to 268435456 (bytes), got -1",
       ],
       [
+        { loads: { errorBackoffMs: 0 } },
+        "`loads.errorBackoffMs`: expected an integer of at least 1 (milliseconds), got 0; write `loads: { errorMaxAgeMs: 0 }` for errors that later callers do not get",
+      ],
+      [
+        { loads: { errorMaxAgeMs: -1 } },
+        "`loads.errorMaxAgeMs`: expected a function, or an integer of at least 0 (milliseconds), got -1",
+      ],
+      [
+        { loads: { errorMaxAgeMs: "1s" as never } },
+        '`loads.errorMaxAgeMs`: expected a function, or an integer of at least 0 (milliseconds), got "1s"',
+      ],
+      [
         { storage: { maxValueBytes: "1mb" as never } },
         '`storage.maxValueBytes`: expected an integer from 0 to 268435456 (bytes), got "1mb"',
       ],
@@ -171,7 +183,7 @@ describe("invalid options", () => {
     );
     for (const part of [
       'cache.loader("a.b"): ',
-      '`name`: expected a GraphQL name, got "a.b"',
+      '`name`: expected letters, digits and any of _ : - (a dot is for fields), got "a.b"',
       "`batch`: expected a function, got 7",
       "`maxAge`: expected an integer",
       "`tagz`: unknown setting; expected one of `maxAge`,",
@@ -204,7 +216,7 @@ describe("invalid options", () => {
       createCache({ defaultScope: "PUBLIC" }).loader({ name: bare, batch, version: bare }),
     );
     expect(message).toBe(
-      "cache.loader: `version`: expected a non-empty string, got an object; `name`: expected a GraphQL name, got an object",
+      "cache.loader: `version`: expected a non-empty string, got an object; `name`: expected letters, digits and any of _ : - (a dot is for fields), got an object",
     );
   });
 

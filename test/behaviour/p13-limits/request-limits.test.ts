@@ -96,7 +96,7 @@ describe("slots for loads", () => {
     const third = ask('{ slow(id: "c") }');
     await openAll([many, second, third]);
     expect((await many).errors).toHaveLength(14);
-    expect((await many).errors?.[0]?.message).toContain("half of `maxQueuedLoads`");
+    expect((await many).errors?.[0]?.message).toContain("half of `loads.maxQueuedLoads`");
     expect([await dataOf(second), await dataOf(third)]).toEqual([{ slow: "b" }, { slow: "c" }]);
   });
 });

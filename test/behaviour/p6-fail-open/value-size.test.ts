@@ -29,7 +29,7 @@ onEachStore("maxValueBytes", (world) => {
     }
     expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(UNCACHEABLE)": 2 });
     const message =
-      "`Query.text`: the value is not cached: expected at most 1000 bytes, got 1203; return less data, or raise `maxValueBytes`";
+      "`Query.text`: the value is not cached: expected at most 1000 bytes, got 1203; return less data, or raise `storage.maxValueBytes`";
     const refused = process.events.find((event) => event.name === "value.refused");
     expect(refused).toMatchObject({ coordinate: "Query.text", error: { code: "CACHED_VALUE_TOO_LARGE", message } });
     expect(warnings).toEqual([`graphql-cached: ${message}`]);
@@ -88,7 +88,7 @@ describe("decompression", () => {
     await client.set(name, Buffer.concat([entry.subarray(0, valueAt + 6), bomb]));
     expect(await dataOf(process.ask("{ text(n: 1000) }"))).toEqual({ text: "é".repeat(1000) });
     expect(process.events.find((event) => event.name === "entry.corrupt")?.error.message).toContain(
-      "its value is larger than `maxValueBytes` in this process",
+      "its value is larger than `storage.maxValueBytes` in this process",
     );
     expect(process.outcomes()).toEqual({ loaded: 2 });
   });

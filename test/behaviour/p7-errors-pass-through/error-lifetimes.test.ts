@@ -111,6 +111,15 @@ describe("an error with a lifetime of its own", () => {
     }
   });
 
+  it("can be the same for all errors: not at all, or so many milliseconds", async () => {
+    for (const maxAgeMs of [0, 3_000]) {
+      const site = createSite({ loads: { errorMaxAgeMs: maxAgeMs } });
+      site.source.throws = () => failure(503);
+      await site.read();
+      expect(await lifetimeOf(site)).toBe(maxAgeMs);
+    }
+  });
+
   it("is shortened by the jitter of the policy, as values are", async () => {
     const clock = new FakeClock();
     const site = createSite({ defaults: { jitter: 0.5 }, testing: { clock, random: () => 0.5 } }, () =>
@@ -232,7 +241,7 @@ describe("an error with a lifetime of its own", () => {
       expect(await site.read()).toBe("status 404");
       expect(await lifetimeOf(site)).toBeLessThanOrEqual(1_000);
       expect(lines).toEqual([
-        `graphql-cached: createCache: \`loads.errorMaxAgeMs\`: expected a number from 0 to 2147483647 (milliseconds) or undefined, ${got}; until then errors of \`Query.movie\` are shared for \`errorBackoffMs\``,
+        `graphql-cached: createCache: \`loads.errorMaxAgeMs\`: expected a number from 0 to 2147483647 (milliseconds) or undefined, ${got}; until then errors of \`Query.movie\` are shared for \`loads.errorBackoffMs\``,
       ]);
       const events = site.events.filter(({ name }) => name === "lifetime.refused");
       expect(events).toHaveLength(site.source.loads);

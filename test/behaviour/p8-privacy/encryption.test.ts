@@ -92,7 +92,7 @@ onEachStore("encryption", (world) => {
     expect(last.state.loads).toBe(1);
     expect(corruptionsOf(last)).toEqual([
       "`Query.diary`: a stored entry cannot be read, so the value is loaded again: it is encrypted with a key that this process does not have; " +
-        "use the same `codec`, `types`, `maxValueBytes` and `encryption` in all processes",
+        "use the same `codec`, `types`, `storage.maxValueBytes` and `encryption` in all processes",
     ]);
     await waitForStores(last);
     const during = createWriter(shared, encrypted(spring, autumn));

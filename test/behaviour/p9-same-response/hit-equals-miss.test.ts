@@ -162,7 +162,11 @@ onEachStore("processes with different formats", (world) => {
       { encryption: { keys: [{ id: "other", key: Buffer.alloc(32, 9) }] } },
       "it is encrypted with a key that this process does not have",
     ],
-    maxValueBytes: [{}, { storage: { maxValueBytes: 20 } }, "its value is larger than `maxValueBytes` in this process"],
+    maxValueBytes: [
+      {},
+      { storage: { maxValueBytes: 20 } },
+      "its value is larger than `storage.maxValueBytes` in this process",
+    ],
   };
   it.each(Object.entries(unreadable))(
     "treat each other's entries as misses and log it once if they differ in %s",

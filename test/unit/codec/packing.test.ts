@@ -81,7 +81,9 @@ describe("packed content", () => {
     const bomb = deflateSync(Buffer.alloc(64 * 2 ** 20, "a"));
     const head = Buffer.from(await packing().pack("")).fill(3, 0, 1);
     expect(bomb.length).toBeLessThan(2 ** 17);
-    expect(() => packing().unpack(Buffer.concat([head, bomb]))).toThrow("larger than `maxValueBytes` in this process");
+    expect(() => packing().unpack(Buffer.concat([head, bomb]))).toThrow(
+      "larger than `storage.maxValueBytes` in this process",
+    );
     const honest = await packing({ maxValueBytes: 10_000 }).pack("x".repeat(10_000));
     expect(packing({ maxValueBytes: 10_000 }).unpack(honest)).toHaveLength(10_000);
     expect(() => packing({ maxValueBytes: 9_999 }).unpack(honest)).toThrow("larger than");
@@ -132,7 +134,7 @@ describe("a stored text", () => {
     expect(excessBytes(new StoredText("é".repeat(5)))).toBeUndefined();
     expect(excessBytes(new StoredText("é".repeat(6)))).toBe(12);
     const packed = await pack(new StoredText("é".repeat(6)));
-    expect(() => unpack(packed)).toThrow("larger than `maxValueBytes` in this process");
+    expect(() => unpack(packed)).toThrow("larger than `storage.maxValueBytes` in this process");
   });
 });
 

@@ -415,9 +415,30 @@ describe("a function in a resolver", () => {
 });
 
 describe("cache.wrap", () => {
+  it("keeps functions and loaders apart by names of letters, digits and any of _ : -", async () => {
+    const { cache } = open();
+    const names = ["gene", "gene:by", "gene-by-id", "gene:by:id", "3:gene", "7", "-"];
+    let loads = 0;
+    const counts = names.map((name) => cache.wrap({ name, maxAge: 60, load: (_id: string) => ++loads }));
+    const ids = cache.loader({
+      name: "gene:id",
+      maxAge: 60,
+      batch: async (given: readonly string[]) => given.map(() => ++loads),
+    });
+    const read = () => Promise.all([...counts.map((count) => count("by")), ids({}).load("by")]);
+    expect(await read()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    await settle();
+    await cache.invalidate({ function: "gene" });
+    await cache.invalidate({ function: "gene:by", args: ["by"] });
+    await cache.invalidate({ loader: "gene:id", id: "by" });
+    expect(await read()).toEqual([9, 10, 3, 4, 5, 6, 7, 11]);
+  });
+
   it.each([
     [{ load: undefined }, "`load`: expected a function, got undefined"],
-    [{ name: "my rates" }, "`name`: expected a GraphQL name"],
+    [{ name: "my rates" }, "`name`: expected letters, digits and any of _ : - (a dot is for fields), got"],
+    [{ name: "Query.rates" }, "`name`: expected letters, digits and any of _ : - (a dot is for fields), got"],
+    [{ name: "responses" }, "`name`: expected another name, since that of whole responses is `responses`, got"],
     [{ key: ["$args.id"] }, "`key`: expected a function"],
     [{ tags: "T" }, "`tags`: expected an array of non-empty strings, or a function that returns one"],
     [{ tags: [""] }, "`tags`: expected an array of non-empty strings, or a function that returns one"],

@@ -74,7 +74,7 @@ it("says once what has failed if the store is not connected and does not reply",
   const [failed] = (await reading).readings;
   expect((failed as Extract<Reading, { kind: "failed" }>).error).toMatchObject({
     message:
-      "store: `read` failed: no reply within 100 ms; check the store, or raise `storeTimeoutMs` (connection: connect ECONNREFUSED)",
+      "store: `read` failed: no reply within 100 ms; check the store, or raise `storage.storeTimeoutMs` (connection: connect ECONNREFUSED)",
   });
 });
 

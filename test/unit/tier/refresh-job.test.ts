@@ -30,13 +30,13 @@ describe("a refresh job", () => {
   it("is refused in another format, or without a position of the invalidation clock", async () => {
     const job = await write({ id: 1 });
     for (const wrong of [{ format: 1 }, { grantedAt: "1000" }, { position: "7" }])
-      expect(() => readJob({ ...job, ...wrong }, packing)).toThrow("expected a job that `refreshQueue` received");
+      expect(() => readJob({ ...job, ...wrong }, packing)).toThrow("expected a job that `loads.refreshQueue` received");
   });
 
   it("is refused with the encrypted value of its key, or the input of another key, as its input", async () => {
     const job = await write({ id: 1 });
     const value = packing.seal(await packing.pack(packing.encode({ id: 2 })), "name");
     for (const wrong of [{ input: Buffer.from(value).toString("base64") }, { key: "other" }])
-      expect(() => readJob({ ...job, ...wrong }, packing)).toThrow("expected a job that `refreshQueue` received");
+      expect(() => readJob({ ...job, ...wrong }, packing)).toThrow("expected a job that `loads.refreshQueue` received");
   });
 });

@@ -109,7 +109,7 @@ export function decodeFailure(
 function reportCorrupt(key: Key, cause: unknown, channel: Channel): void {
   const [reason, remedy] =
     cause instanceof Unreadable
-      ? [cause.message, "use the same `codec`, `types`, `maxValueBytes` and `encryption` in all processes"]
+      ? [cause.message, "use the same `codec`, `types`, `storage.maxValueBytes` and `encryption` in all processes"]
       : ["its bytes are damaged or of another format", OTHERS];
   report(key, reason, remedy, cause, channel);
 }

@@ -99,7 +99,7 @@ export function readJob(
   } catch (cause) {
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `cache.refresh: \`job\`: expected a job that \`refreshQueue\` received, got ${typeof job === "object" ? "another object" : `a ${typeof job}`}; pass the job unchanged`,
+      `cache.refresh: \`job\`: expected a job that \`loads.refreshQueue\` received, got ${typeof job === "object" ? "another object" : `a ${typeof job}`}; pass the job unchanged`,
       { cause },
     );
   }

@@ -218,7 +218,7 @@ export class Settlement {
     let problem: string;
     let cause: unknown;
     try {
-      const given: unknown = errorMaxAgeMs(error, coordinate);
+      const given: unknown = typeof errorMaxAgeMs === "number" ? errorMaxAgeMs : errorMaxAgeMs(error, coordinate);
       if (given === undefined || given === null) return undefined;
       if (typeof given === "number" && given >= 0 && given <= MAX_TIMER_MS) return given;
       ignoreRejection(given);
@@ -229,7 +229,7 @@ export class Settlement {
     }
     const mistake = new CachedError(
       "CACHED_OPTION_INVALID",
-      `createCache: \`loads.errorMaxAgeMs\`: expected a number from 0 to ${MAX_TIMER_MS} (milliseconds) or undefined, ${problem}; until then errors of \`${coordinate}\` are shared for \`errorBackoffMs\``,
+      `createCache: \`loads.errorMaxAgeMs\`: expected a number from 0 to ${MAX_TIMER_MS} (milliseconds) or undefined, ${problem}; until then errors of \`${coordinate}\` are shared for \`loads.errorBackoffMs\``,
       cause === undefined ? { coordinate } : { coordinate, cause },
     );
     channel.publish({ name: "lifetime.refused", ...subjectOf(key), error: mistake });
@@ -285,8 +285,8 @@ const MAX_STORING_BYTES = 8 * 1024 * 1024;
 /** How long those who have waited for a load can find its value: longer than until their next poll. */
 const FOR_WAITERS_MS = 2_000;
 
-/** The option that decides for how long an error is shared. */
-export type ErrorMaxAgeMs = (error: unknown, coordinate: string) => number | undefined;
+/** The option that says for how long an error is shared. */
+export type ErrorMaxAgeMs = number | ((error: unknown, coordinate: string) => number | undefined);
 
 /** The parts that `Settlement` uses. */
 export interface SettlementParts {

@@ -137,7 +137,7 @@ function refusedValue(
 const tooLarge = (actual: string, { maxValueBytes }: Packing): RefusedValue => ({
   refusal: "too-large",
   code: "CACHED_VALUE_TOO_LARGE",
-  expected: `at most ${maxValueBytes} bytes, got ${actual}; return less data, or raise \`maxValueBytes\``,
+  expected: `at most ${maxValueBytes} bytes, got ${actual}; return less data, or raise \`storage.maxValueBytes\``,
 });
 
 function unserializable(cause: unknown): RefusedValue {

@@ -296,7 +296,7 @@ export class Loads {
       expire();
       const error = new CachedError(
         "CACHED_LOAD_TIMEOUT",
-        `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loadTimeoutMs\``,
+        `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loads.loadTimeoutMs\``,
         { coordinate },
       );
       const refusal = undefined;

@@ -117,7 +117,7 @@ class Source {
     };
     const expire = (): void => {
       if (!hasStarted)
-        started?.reject(this.#refusal("it waited for others until its time was over (`maxConcurrentLoads`)"));
+        started?.reject(this.#refusal("it waited for others until its time was over (`loads.maxConcurrentLoads`)"));
       if (!hasStarted || isOverdue || hasEnded) return;
       isOverdue = true;
       this.#breaker?.failed();
@@ -261,9 +261,10 @@ class Source {
 }
 
 const HAVE_FAILED = "its last loads have all failed";
-const TOO_MANY = "too many loads run or wait (`maxConcurrentLoads`, `maxQueuedLoads`)";
-const TOO_MANY_OF_ONE = "too many loads of its request wait (half of `maxQueuedLoads`)";
-const TOO_MANY_OVERDUE = "too many loads have exceeded `loadTimeoutMs` and still run (`maxConcurrentLoads`)";
+const TOO_MANY = "too many loads run or wait (`loads.maxConcurrentLoads`, `loads.maxQueuedLoads`)";
+const TOO_MANY_OF_ONE = "too many loads of its request wait (half of `loads.maxQueuedLoads`)";
+const TOO_MANY_OVERDUE =
+  "too many loads have exceeded `loads.loadTimeoutMs` and still run (`loads.maxConcurrentLoads`)";
 
 /** What one request can have of what all share. */
 const halfOf = (all: number): number => Math.max(1, Math.floor(all / 2));
