@@ -168,7 +168,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     invalidation,
     listedTags: new ListedTags(clock),
     requestStates,
-    signals: new RequestSignals(options.abortSignal, channel, contextWatch, requestStates),
+    signals: new RequestSignals(options.abortSignal, channel, contextWatch),
     keys,
     memos: new Memos(generations),
     leaseWaitMs,

@@ -5,6 +5,7 @@ import { invalidatedSubjects } from "./core/directive/invalidation/invalidated-t
 import {
   checkInvalidationTarget,
   checkWriteTarget,
+  type InvalidateTarget,
   namesOfInvalidation,
   namesOfOneEntry,
 } from "./core/directive/invalidation/invalidation-target.js";
@@ -245,50 +246,6 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     return this.#closing;
   }
 }
-
-/**
- * Identifies one entry of a cached field by what its key is made of. Ids and identities may be
- * spelled in any way: 7, "7" and 7n are one id. A property that is present must have a value. The
- * coordinate alone stands for every entry of the field, those of all identities included.
- */
-export interface EntryTarget {
-  /** The field, such as `Query.movie`. */
-  readonly coordinate: string;
-  /** The arguments, written as in JSON. The schema's defaults are applied. */
-  readonly args?: Readonly<Record<string, unknown>>;
-  /** The properties of the parent object that the key uses, such as `{ id: 7 }`. */
-  readonly source?: unknown;
-  /** The properties of the context that the key uses. */
-  readonly context?: unknown;
-  /** The identity that a PRIVATE entry belongs to. */
-  readonly private?: string | number | bigint;
-}
-
-/**
- * Identifies one entry of a loader. The name alone stands for every entry of the loader. A property
- * that is present must have a value.
- */
-export interface LoaderTarget {
-  /** The `name` of the loader. */
-  readonly loader: string;
-  /** The id as the loader gets it: 7 and "7" are two ids. */
-  readonly id?: unknown;
-  /** The identity that an entry of a PRIVATE loader belongs to. */
-  readonly private?: string | number | bigint;
-}
-
-/** Identifies one entry of a function made by `cache.wrap`. The name alone stands for every entry of the function. */
-export interface FunctionTarget {
-  /** The `name` of the function. */
-  readonly function: string;
-  /** The arguments of a call. A context among them may be undefined. */
-  readonly args?: readonly unknown[];
-  /** The identity that an entry of a PRIVATE function belongs to. */
-  readonly private?: string | number | bigint;
-}
-
-/** What `cache.invalidate` invalidates. */
-export type InvalidateTarget = EntryTarget | LoaderTarget | FunctionTarget;
 
 /** How values are invalidated. */
 export interface InvalidateOptions {

@@ -2,6 +2,7 @@ import { InertControl, type ResultControl } from "../tier/request/result-control
 import { type EnclosingLoad, Waiters } from "../tier/request/waiters.js";
 import type { BatchCall } from "./loader-options.js";
 import type { RequestSignals } from "./request-signals.js";
+import type { RequestStates } from "./request-states.js";
 
 /** A load through the cache: who waits for it, and the control of its result. */
 export interface CachedLoad {
@@ -25,12 +26,13 @@ export type Source<Id, Value> = (load: IdLoad<Id>) => Promise<Value>;
 export function batchCall(
   coordinate: string,
   loads: readonly (CachedLoad | undefined)[],
-  { signals }: { readonly signals: RequestSignals },
+  { signals, requestStates }: { readonly signals: RequestSignals; readonly requestStates: RequestStates },
   context: unknown,
 ): BatchCall & { readonly result: ResultControl } {
   let signal: AbortSignal | undefined;
   let results: readonly ResultControl[] | undefined;
-  const requestSignal = (): AbortSignal => signals.of(coordinate, context)?.request[0] ?? new AbortController().signal;
+  const requestSignal = (): AbortSignal =>
+    signals.of(coordinate, requestStates.contextOf(context))?.request[0] ?? new AbortController().signal;
   return {
     get result() {
       return this.results[0] as ResultControl;

@@ -62,9 +62,7 @@ export function createCachedFunction<Load extends LoadFunction>(
     inputOf: ({ args, context }) => args.map((one) => (one !== undefined && one === context ? [] : [one])),
     idOf(named, worker) {
       if (!Array.isArray(named))
-        throw new CachedError("CACHED_KEY_UNUSABLE", "expected an array of the arguments of a call", {
-          coordinate: name,
-        });
+        throw new CachedError("CACHED_KEY_UNUSABLE", "expected an array of the arguments of a call");
       const boxed = worker && (named as unknown[][]).map((one) => (one.length === 0 ? worker.context : one[0]));
       return new Call(boxed ?? named, given);
     },

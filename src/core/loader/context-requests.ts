@@ -136,7 +136,7 @@ export class ContextRequests<Id, Value, Context> {
         ? { source: originOf === undefined ? given : originOf(given), context: this.#context }
         : {}),
       changed: () => (this.readIdentity(id) === identity ? undefined : contextChanged(coordinate, "identity")),
-      signals: () => parts.signals.of(coordinate, this.#context),
+      signals: () => parts.signals.of(coordinate, parts.requestStates.contextOf(this.#context)),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
     };
     return request;
@@ -161,22 +161,13 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   bypass(id: Id, reason: LoaderBypassReason, ask?: Ask): Promise<Value> {
-    this.#reportBypassed(id, reason, ask);
-    return this.#source(this.#idLoad(id, undefined));
-  }
-
-  #reportBypassed(id: Id, reason: LoaderBypassReason, ask: Ask | undefined): void {
     const { coordinate } = this;
-    const error = this.#mistakeOf(id, reason);
-    this.definition.parts.channel.publish({
-      name: "resolver.bypassed",
-      coordinate,
-      digest: "",
-      reason,
-      ...(error === undefined ? {} : { error }),
-    });
+    const mistake = this.#mistakeOf(id, reason);
+    const error = mistake === undefined ? {} : { error: mistake };
+    this.definition.parts.channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason, ...error });
     const report: ReadReport = { outcome: "bypassed", isPrivate: this.#isPrivate, reason };
     toldBy(this.#observer, ask)?.onRead(coordinate, report, undefined);
+    return this.#source(this.#idLoad(id, undefined));
   }
 
   #mistakeOf(id: Id, reason: LoaderBypassReason): CachedError | undefined {

@@ -149,13 +149,9 @@ function loaderPerContext<Id, Value, Context>(
 ): (context: Context) => CachedLoader<Id, Value> {
   const loaders = new WeakMap<object, CachedLoader<Id, Value>>();
   let isWarned = false;
-  let ofNoRequest: CachedLoader<Id, Value> | undefined;
   return (context) => {
-    if (typeof context !== "object" || context === null) {
-      if (definition.options.kind !== LOADER) {
-        ofNoRequest ??= callerLoader(definition, context);
-        return ofNoRequest;
-      }
+    const owner: unknown = context ?? (definition.options.kind === LOADER ? undefined : definition);
+    if (typeof owner !== "object" || owner === null) {
       // The type only: a context can be a token.
       const got = context === null || context === undefined ? String(context) : `a ${typeof context}`;
       if (!isWarned)
@@ -165,7 +161,7 @@ function loaderPerContext<Id, Value, Context>(
       isWarned = true;
       return callerLoader(definition, context);
     }
-    return getOrMake(loaders, context, () => callerLoader(definition, context));
+    return getOrMake(loaders, owner, () => callerLoader(definition, context));
   };
 }
 
@@ -214,6 +210,10 @@ function callerLoader<Id, Value, Context>(
     privateValues.lastLoader = options.name;
     return privateValues.noteSettled(read, options.name, context);
   };
+  const changed = (change: (made: OwnLoader<Id, Value>) => unknown): CachedLoader<Id, Value> => {
+    change(own());
+    return loader;
+  };
   const loader: CachedLoader<Id, Value> = {
     name: options.name,
     load: (id) => noted(own(id).load(id)),
@@ -227,18 +227,9 @@ function callerLoader<Id, Value, Context>(
       const { outcome = policy.maxAgeMs > 0 ? "remembered" : "bypassed", ageMs } = report;
       return { value, outcome, ageMs };
     },
-    clear(id) {
-      own().clear(id);
-      return loader;
-    },
-    clearAll() {
-      own().clearAll();
-      return loader;
-    },
-    prime(id, value) {
-      own().prime(id, value);
-      return loader;
-    },
+    clear: (id) => changed((made) => made.clear(id)),
+    clearAll: () => changed((made) => made.clearAll()),
+    prime: (id, value) => changed((made) => made.prime(id, value)),
   };
   return loader;
 }

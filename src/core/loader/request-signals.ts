@@ -4,31 +4,22 @@ import { abortSignalOf } from "../base/graphql-version.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/request/waiters.js";
 import type { ContextWatch } from "./context-watch.js";
-import type { RequestStates } from "./request-states.js";
 
 /** Finds the abort signals of a request: of the option `abortSignal`, `context.request.signal` (Yoga), and `info.getAbortSignal()` (graphql 17). */
 export class RequestSignals {
   readonly #abortSignal: ((context: never) => unknown) | undefined;
   readonly #channel: Channel;
   readonly #contextWatch: ContextWatch;
-  readonly #requestStates: RequestStates;
 
-  constructor(
-    abortSignal: ((context: never) => unknown) | undefined,
-    channel: Channel,
-    contextWatch: ContextWatch,
-    requestStates: RequestStates,
-  ) {
-    this.#requestStates = requestStates;
+  constructor(abortSignal: ((context: never) => unknown) | undefined, channel: Channel, contextWatch: ContextWatch) {
     this.#abortSignal = abortSignal;
     this.#channel = channel;
     this.#contextWatch = contextWatch;
   }
 
   /** Returns undefined if the request has no signal, or if there is none. `info` is the one of the resolver, if there is one. */
-  of(coordinate: string, object: unknown, info?: unknown): CallSignals | undefined {
-    if (object === undefined && info === undefined) return undefined;
-    const context = this.#requestStates.contextOf(object);
+  of(coordinate: string, context: unknown, info?: unknown): CallSignals | undefined {
+    if (context === undefined && info === undefined) return undefined;
     // A load that encloses this read does not use what is read from the context here.
     return this.#contextWatch.pause(() => {
       const request = this.#abortSignal === undefined ? [] : this.#given(coordinate, context);

@@ -12,31 +12,22 @@ import { coerceArgs, type FieldRoots, invalidationNamesOf, keyOf } from "../comp
  * that is present without a value is a mistake: it usually comes from a variable that is unexpectedly empty, and the
  * target would then name another entry. Throws `CACHED_OPTION_INVALID`.
  */
-export function checkInvalidationTarget(
-  target: unknown,
-  caller: string,
-  at = "",
-): asserts target is InvalidationTarget {
+export function checkInvalidationTarget(target: unknown, caller: string, at = ""): asserts target is InvalidateTarget {
   const given = (target ?? {}) as Readonly<Partial<Record<Kind, unknown>>>;
-  const { coordinate } = given;
   const reject = (mistake: string): never => {
-    const name = given.loader ?? given.function ?? coordinate;
+    const name = given.loader ?? given.function ?? given.coordinate;
     const subject = typeof name === "string" ? { coordinate: name } : {};
     throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`, subject);
   };
   if (typeof target !== "object" || target === null)
     return reject(
-      `${at === "" ? "`target`" : `\`${at.slice(0, -1)}\``}: expected an object such as ${ENTRY_EXAMPLES.coordinate}, got ${describeSetting(target)}`,
+      `${at === "" ? "`target`" : `\`${at.slice(0, -1)}\``}: expected an object such as ${KINDS.coordinate.example}, got ${describeSetting(target)}`,
     );
-  const [kind = "coordinate", other] = KINDS.filter((one) => one in target);
+  const [kind = "coordinate", other] = (Object.keys(KINDS) as Kind[]).filter((one) => one in target);
   if (other !== undefined) reject(`\`${at}${kind}\`: expected either \`${other}\` or \`${kind}\`, got both`);
-  if (kind !== "coordinate" && typeof given[kind] !== "string")
-    reject(`\`${at}${kind}\`: expected the name of a ${kind}, got ${describeSetting(given[kind])}`);
-  if (kind === "coordinate" && typeof coordinate !== "string")
-    reject(
-      `\`${at}coordinate\`: expected the coordinate of a field such as "Query.movie", got ${describeSetting(coordinate)}; pass it, or the name of a loader as \`loader\``,
-    );
-  const known = PROPERTIES[kind];
+  const { name, otherwise = "", properties: known } = KINDS[kind];
+  if (typeof given[kind] !== "string")
+    reject(`\`${at}${kind}\`: expected the ${name}, got ${describeSetting(given[kind])}${otherwise}`);
   for (const [property, value] of Object.entries(target)) {
     if (property === kind) continue;
     const [expected, remedy] =
@@ -54,57 +45,88 @@ export function checkInvalidationTarget(
   }
 }
 
-/** What the properties of a target have to be, besides the one that says what it is of, and what to do if one is missing. */
-const PROPERTIES: Readonly<Record<Kind, Readonly<Record<string, readonly [string, string]>>>> = {
-  coordinate: {
-    args: ["an object of arguments", "pass the arguments of the entry, or leave `args` out if the field needs none"],
-    source: ["an object with the properties of the parent", "pass them, or leave `source` out if the key needs none"],
-    context: ["an object with properties of the context", "pass them, or leave `context` out if the key needs none"],
-    private: ["the identity that owns the entry", "pass it, or leave `private` out if the field is not PRIVATE"],
-  },
+/** The kinds of targets by the property that names one, and what their other properties have to be, with what to do if one is missing. */
+const KINDS: Readonly<Record<Kind, TargetKind>> = {
   loader: {
-    id: ["the id of the entry", "pass it, or leave `id` out to invalidate every entry of the loader"],
-    private: ["the identity that owns the entry", "pass it, or leave `private` out if the loader is not PRIVATE"],
+    name: "name of a loader",
+    example: '{ loader: "Movie", id: 7 }',
+    properties: {
+      id: ["the id of the entry", "pass it, or leave `id` out to invalidate every entry of the loader"],
+      private: ["the identity that owns the entry", "pass it, or leave `private` out if the loader is not PRIVATE"],
+    },
   },
   function: {
-    args: ["an array of the arguments", "pass them, or leave `args` out to invalidate every entry of the function"],
-    private: ["the identity that owns the entry", "pass it, or leave `private` out if the function is not PRIVATE"],
+    name: "name of a function",
+    example: '{ function: "rates", args: ["EUR"] }',
+    properties: {
+      args: ["an array of the arguments", "pass them, or leave `args` out to invalidate every entry of the function"],
+      private: ["the identity that owns the entry", "pass it, or leave `private` out if the function is not PRIVATE"],
+    },
+  },
+  coordinate: {
+    name: 'coordinate of a field such as "Query.movie"',
+    otherwise: "; pass it, or the name of a loader as `loader`",
+    example: '{ coordinate: "Query.movie", args: { id: 7 } }',
+    properties: {
+      args: ["an object of arguments", "pass the arguments of the entry, or leave `args` out if the field needs none"],
+      source: ["an object with the properties of the parent", "pass them, or leave `source` out if the key needs none"],
+      context: ["an object with properties of the context", "pass them, or leave `context` out if the key needs none"],
+      private: ["the identity that owns the entry", "pass it, or leave `private` out if the field is not PRIVATE"],
+    },
   },
 };
 
-const KINDS = ["loader", "function", "coordinate"] as const;
-type Kind = (typeof KINDS)[number];
+type Kind = "loader" | "function" | "coordinate";
+interface TargetKind {
+  readonly name: string;
+  readonly otherwise?: string;
+  readonly example: string;
+  readonly properties: Readonly<Record<string, readonly [expected: string, remedy: string]>>;
+}
 
-/** Identifies one entry of a field outside of a request. */
-export interface CoordinateTarget {
+/**
+ * Identifies one entry of a cached field by what its key is made of. Ids and identities may be
+ * spelled in any way: 7, "7" and 7n are one id. A property that is present must have a value. The
+ * coordinate alone stands for every entry of the field, those of all identities included.
+ */
+export interface EntryTarget {
+  /** The field, such as `Query.movie`. */
   readonly coordinate: string;
+  /** The arguments, written as in JSON. The schema's defaults are applied. */
   readonly args?: Readonly<Record<string, unknown>>;
+  /** The properties of the parent object that the key uses, such as `{ id: 7 }`. */
   readonly source?: unknown;
+  /** The properties of the context that the key uses. */
   readonly context?: unknown;
-  readonly private?: unknown;
+  /** The identity that a PRIVATE entry belongs to. */
+  readonly private?: string | number | bigint;
 }
 
-/** Identifies one entry of a loader, or without `id` all of them. */
+/**
+ * Identifies one entry of a loader. The name alone stands for every entry of the loader. A property
+ * that is present must have a value.
+ */
 export interface LoaderTarget {
+  /** The `name` of the loader. */
   readonly loader: string;
+  /** The id as the loader gets it: 7 and "7" are two ids. */
   readonly id?: unknown;
-  readonly private?: unknown;
+  /** The identity that an entry of a PRIVATE loader belongs to. */
+  readonly private?: string | number | bigint;
 }
 
-/** The same of a function. */
+/** Identifies one entry of a function made by `cache.wrap`. The name alone stands for every entry of the function. */
 export interface FunctionTarget {
+  /** The `name` of the function. */
   readonly function: string;
+  /** The arguments of a call. A context among them may be undefined. */
   readonly args?: readonly unknown[];
-  readonly private?: unknown;
+  /** The identity that an entry of a PRIVATE function belongs to. */
+  readonly private?: string | number | bigint;
 }
 
-export type InvalidationTarget = CoordinateTarget | LoaderTarget | FunctionTarget;
-
-const ENTRY_EXAMPLES = {
-  coordinate: '{ coordinate: "Query.movie", args: { id: 7 } }',
-  loader: '{ loader: "Movie", id: 7 }',
-  function: '{ function: "rates", args: ["EUR"] }',
-};
+/** What `cache.invalidate` invalidates. */
+export type InvalidateTarget = EntryTarget | LoaderTarget | FunctionTarget;
 
 /**
  * Checks what a write makes outdated, as a user passes it to `caller`, except its tags. Having neither tags nor
@@ -114,7 +136,7 @@ export function checkWriteTarget(target: unknown, caller: string): void {
   const invalid = (mistake: string): CachedError => optionInvalid(`${caller}: ${mistake}`);
   if (typeof target !== "object" || target === null || Array.isArray(target))
     throw invalid(`\`target\`: expected an object such as { tags: ["Movie:7"] }, got ${describeSetting(target)}`);
-  for (const [property, example] of Object.entries(ENTRY_EXAMPLES))
+  for (const [property, { example }] of Object.entries(KINDS))
     if (property in target)
       throw invalid(
         `\`${property}\`: expected \`tags\` or \`entries\`, got the target of an entry; write { entries: [${example}] }`,
@@ -125,7 +147,7 @@ export function checkWriteTarget(target: unknown, caller: string): void {
   const { entries = [] } = target as { readonly entries?: unknown };
   if (!Array.isArray(entries))
     throw invalid(
-      `\`entries\`: expected an array of targets such as ${ENTRY_EXAMPLES.coordinate}, got ${describeSetting(entries)}`,
+      `\`entries\`: expected an array of targets such as ${KINDS.coordinate.example}, got ${describeSetting(entries)}`,
     );
   for (const [nth, entry] of entries.entries()) checkInvalidationTarget(entry, caller, `entries[${nth}].`);
 }
@@ -134,7 +156,7 @@ export function checkWriteTarget(target: unknown, caller: string): void {
 export function targetOfCoordinate(
   { rules, loaders }: CacheParts,
   given: Readonly<Record<string, unknown>> & { readonly coordinate: string },
-): CoordinateTarget | LoaderTarget {
+): EntryTarget | LoaderTarget {
   const { coordinate, ...others } = given;
   if (loaders.has(coordinate)) return { loader: coordinate, ...others };
   if (rules.fields.has(coordinate)) return { coordinate, ...others };
@@ -151,7 +173,7 @@ export function targetOfCoordinate(
  * caches the field, and `CACHED_KEY_UNUSABLE` if the identity or an argument is missing or has the wrong type, or if
  * there is an identity for a PUBLIC field.
  */
-function callOf({ rules, loaders }: CacheParts, target: CoordinateTarget): FieldCallTarget {
+function callOf({ rules, loaders }: CacheParts, target: EntryTarget): FieldCallTarget {
   const { coordinate, source, context } = target;
   const rule = rules.fields.get(coordinate);
   if (rule === undefined)
@@ -174,12 +196,12 @@ interface FieldCallTarget {
  * Returns the key that a request would use. Throws what `callOf` throws, and `CACHED_KEY_UNUSABLE` if a part of
  * the key is missing, or if it is the selection: only a request has that.
  */
-export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): FieldCallTarget & { readonly key: Key } {
+export function keyOfCoordinate(parts: CacheParts, target: EntryTarget): FieldCallTarget & { readonly key: Key } {
   const call = callOf(parts, target);
   return { ...call, key: keyOf(call.rule, call.roots, call.identity, parts.keys) };
 }
 
-function namesOfTarget(parts: CacheParts, target: CoordinateTarget): InvalidationNames {
+function namesOfTarget(parts: CacheParts, target: EntryTarget): InvalidationNames {
   const { rule, roots, identity } = callOf(parts, target);
   return invalidationNamesOf(rule, roots, identity, parts.keys);
 }
@@ -191,7 +213,7 @@ function namesOfTarget(parts: CacheParts, target: CoordinateTarget): Invalidatio
  * Throws `CACHED_COORDINATE_UNKNOWN` if there is no such field or loader, and `CACHED_KEY_UNUSABLE` if a part of the
  * key or the identity is missing or has the wrong type.
  */
-export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): InvalidationNames {
+export function namesOfInvalidation(parts: CacheParts, target: InvalidateTarget): InvalidationNames {
   if ("loader" in target) return namesOfLoader(parts, target);
   if ("function" in target) {
     const { function: loader, args, ...others } = target;
@@ -206,7 +228,7 @@ export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarge
 /** Returns the same for a target that has to name one entry; otherwise throws `CACHED_KEY_UNUSABLE`. `otherwise`: what to do to invalidate all. */
 export function namesOfOneEntry(
   parts: CacheParts,
-  target: InvalidationTarget,
+  target: InvalidateTarget,
   { caller, otherwise }: { readonly caller: string; readonly otherwise: string },
 ): InvalidationNames {
   const names = namesOfInvalidation(parts, target);
