@@ -42,13 +42,10 @@ export function batchedSource<Id, Value, Context>(
       const source = new DataLoader<IdLoad<Id>, Value, unknown>(callBatch, { cache: false, ...scheduling });
       return (load) => source.load(load);
     },
-    uncached(context, loader, caller, { scope }) {
-      // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
-      const cache = scope === "PRIVATE" && caller === undefined ? false : (options.cache ?? true);
-      return new DataLoader<Id, Value, unknown>(
+    uncached: (context, loader, cache) =>
+      new DataLoader<Id, Value, unknown>(
         (ids) => call(context, loader, ids, new Array<undefined>(ids.length).fill(undefined)),
         { name, cache, ...scheduling, ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }) },
-      );
-    },
+      ),
   };
 }

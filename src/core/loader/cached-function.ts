@@ -5,7 +5,7 @@ import { copyOfInput } from "../keys/canonical.js";
 import type { PolicySettings } from "../policy/policy.js";
 import type { ResultControl } from "../tier/request/result-control.js";
 import { batchCall } from "./batch-call.js";
-import type { LoaderMaking, LoaderParts } from "./context-requests.js";
+import type { LoaderParts } from "./context-requests.js";
 import { defineLoader } from "./loader-factory.js";
 import {
   aFunction,
@@ -26,19 +26,11 @@ export function createCachedFunction<Load extends LoadFunction>(
 ): CachedFunction<Parameters<Load>, Awaited<ReturnType<Load>>> {
   type Value = Awaited<ReturnType<Load>>;
   type Args = Parameters<Load>;
-  type Making = LoaderMaking<Call, Value, object | undefined>;
   checkOptionsObject(options, FUNCTION.caller);
   const given = options as unknown as Given<Value>;
   const { name, type, load, tags, context: contextOf, identify: ofCall } = given;
   const { contextWatch } = parts;
   const ofContext = contextOf && (parts.identify as ((context: unknown) => unknown) | undefined);
-  const sourceOf: Making["sourceOf"] = (context, _loader, { scope }) => {
-    const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
-    return async ({ id, cached }): Promise<Value> => {
-      const own = batchCall(name, [cached], parts, context);
-      return await contextWatch.run(watched, context, () => load.apply(own, id.args));
-    };
-  };
   const { loaderOf, keyOf } = defineLoader<Call, Value, object | undefined>(options, parts, {
     options: {
       name,
@@ -48,11 +40,13 @@ export function createCachedFunction<Load extends LoadFunction>(
       cacheKeyFn: (call) => call.keyParts(),
       ...(tags === undefined ? {} : { tags: ({ args }) => (typeof tags === "function" ? tags(...args) : tags) }),
     },
-    sourceOf,
-    uncached: (context, loader, _caller, policy) => ({
-      ...loader,
-      load: (id) => sourceOf(context, loader, policy)({ id, cached: undefined, enclosing: undefined }),
-    }),
+    sourceOf(context, _loader, { scope, maxAgeMs }) {
+      const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
+      return async ({ id, cached }): Promise<Value> => {
+        const run = () => load.apply(batchCall(name, [cached], parts, context), id.args);
+        return await (maxAgeMs === 0 ? run() : contextWatch.run(watched, context, run));
+      };
+    },
     identify: ofCall
       ? (_context, { args }) => contextWatch.asIdentity(() => ofCall(...args))
       : ofContext && ((context) => (context === undefined ? undefined : ofContext(context))),
@@ -183,7 +177,6 @@ const FUNCTION: LoaderKind = {
   load: "load",
   key: "key",
   input: "argument",
-  isCalledAlone: true,
   options: {
     ...COMMON_OPTIONS,
     load: aFunction,

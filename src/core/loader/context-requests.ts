@@ -122,7 +122,7 @@ export class ContextRequests<Id, Value, Context> {
       tags,
       isForced: isForced || override === "REFRESH",
       // The loads of one request are one call.
-      batch: options.kind.isCalledAlone ? undefined : this,
+      batch: options.kind.noun === "function" ? undefined : this,
       owner: this.#context === undefined ? undefined : this,
       caller: undefined,
       input: this.#isPrivate ? undefined : () => (inputOf === undefined ? id : inputOf(id)),
@@ -183,12 +183,8 @@ export class ContextRequests<Id, Value, Context> {
 
   recalled(value: object): void {
     for (const collector of this.#observer?.collector?.members ?? [])
-      if (!this.#isIn(value, collector))
+      if (this.#collectedBy.get(value)?.members.has(collector) !== true)
         collector.refuse(`\`${this.coordinate}\` had read an id before the operation was executed`);
-  }
-
-  #isIn(value: object, collector: PartCollector): boolean {
-    return this.#collectedBy.get(value)?.members.has(collector) === true;
   }
 
   primed(names: IdKey | undefined): void {
@@ -264,13 +260,8 @@ export interface LoaderMaking<Id, Value, Context> {
   readonly options: MadeOptions<Id, Value, Context>;
   /** Returns what loads ids with the cache. */
   sourceOf(context: Context, loader: CachedLoader<Id, Value>, policy: Policy): Source<Id, Value>;
-  /** Returns the loader of a policy with `maxAge: 0`. */
-  uncached(
-    context: Context,
-    loader: CachedLoader<Id, Value>,
-    caller: Identity | undefined,
-    policy: Policy,
-  ): OwnLoader<Id, Value>;
+  /** Returns the loader of a policy with `maxAge: 0`. Default: one that remembers nothing. */
+  uncached?(context: Context, loader: CachedLoader<Id, Value>, remembers: boolean): OwnLoader<Id, Value>;
   /** Returns the identity of the caller. */
   readonly identify: ((context: Context, id: Id) => unknown) | undefined;
   /** Where the user has written `identify`. */

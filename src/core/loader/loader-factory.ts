@@ -190,15 +190,20 @@ function callerLoader<Id, Value, Context>(
     // A load that uses a PUBLIC loader does not depend on who asks.
     return contextWatch.pause(() => identityOf(identifyOf(id), context));
   };
+  const uncached = (caller: Identity | undefined): OwnLoader<Id, Value> => {
+    // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
+    const remembers = options.cache !== false && !(isPrivate && caller === undefined);
+    if (definition.uncached !== undefined) return definition.uncached(context, loader, remembers);
+    const source = definition.sourceOf(context, loader, policy);
+    return { ...loader, load: (id) => source({ id, cached: undefined, enclosing: undefined }) };
+  };
   /** `id`: undefined for several of a loader, whose caller does not depend on it. */
   const own = (id?: Id): OwnLoader<Id, Value> => {
     const caller = identityFor(id as Id);
     const known = loaders.get(caller);
     if (known !== undefined) return known;
     const made =
-      policy.maxAgeMs > 0
-        ? new ContextLoader(requestsOf(definition, context, loader, caller))
-        : definition.uncached(context, loader, caller, policy);
+      policy.maxAgeMs > 0 ? new ContextLoader(requestsOf(definition, context, loader, caller)) : uncached(caller);
     loaders.set(caller, made);
     if (loaders.size > MAX_IDENTITIES) loaders.delete(loaders.keys().next().value);
     return made;

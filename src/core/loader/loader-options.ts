@@ -98,8 +98,6 @@ export interface LoaderKind {
   readonly input: string;
   /** The options that are not settings of the policy. Each has a check, which returns what was expected of an invalid value. */
   readonly options: Readonly<Record<string, OptionCheck>>;
-  /** Whether each id is loaded by a call of its own. */
-  readonly isCalledAlone: boolean;
   readonly identifyMissing: string;
 }
 
@@ -137,9 +135,8 @@ const OWN_OPTIONS: Readonly<Record<OwnOption, OptionCheck>> = {
 const NAMES_OF_LOAD = "batch batchfn batchloadfn fetch fetcher fn func function getfreshvalue load loadmany resolve";
 const NAMES_OF_KEY = "args cachekey cachekeyfn generatekey key keyfn keyof resolver";
 
-const meaningsOf = ({ load, key, options }: LoaderKind): Meanings => ({
+const meaningsOf = ({ load, key }: LoaderKind): Meanings => ({
   ...MEANINGS,
-  ...("maxBatchSize" in options ? { batchsize: "`maxBatchSize`" } : {}),
   ...Object.fromEntries(NAMES_OF_LOAD.split(" ").map((one) => [one, `\`${load}\``])),
   ...Object.fromEntries(NAMES_OF_KEY.split(" ").map((one) => [one, `\`${key}\``])),
 });
@@ -151,7 +148,6 @@ export const LOADER: LoaderKind = {
   key: "cacheKeyFn",
   input: "id",
   options: OWN_OPTIONS,
-  isCalledAlone: false,
   identifyMissing: "the `identify` option; pass createCache({ identify: (context) => context.userId })",
 };
 

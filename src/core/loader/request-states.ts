@@ -98,13 +98,11 @@ export class RequestStates {
     if (taken !== undefined) return taken;
     const members = [...new Set([context, ...others].flatMap((one) => this.#membersOf(one)))];
     this.#hasMembers = true;
-    const observer = members.map((one) => this.#observers.get(one)).find((one) => one !== undefined);
-    const override = members.map((one) => this.#overrides.get(one)).find((one) => one !== undefined);
-    for (const member of members) {
-      this.#members.set(member, members);
-      if (observer !== undefined) this.#observers.set(member, observer);
-      if (override !== undefined) this.#overrides.set(member, override);
+    for (const noted of [this.#observers, this.#overrides] as WeakMap<object, unknown>[]) {
+      const [first] = members.filter((one) => noted.has(one));
+      if (first !== undefined) for (const member of members) noted.set(member, noted.get(first));
     }
+    for (const member of members) this.#members.set(member, members);
     // Not in a frozen one.
     Reflect.defineProperty(context, JOINED, { value: members, enumerable: true, configurable: true });
     return undefined;

@@ -239,6 +239,19 @@ describe("a function", () => {
     expect(lines.filter((line) => line.includes("abortSignal"))).toEqual([]);
   });
 
+  it("with `maxAge: 0` may read of the context what it likes, since each caller has a value of its own", async () => {
+    const { cache, lines } = open();
+    const plain = cache.wrap({
+      name: "plain",
+      maxAge: 0,
+      context: (viewer: Viewer) => viewer,
+      load: ({ locale }: Viewer) => locale,
+    });
+    expect(await plain({ locale: "en" })).toBe("en");
+    await cache.close();
+    expect(lines).toEqual([]);
+  });
+
   it("is a plain function with `maxAge: 0`, and gets a signal and a control all the same", async () => {
     const { cache } = open();
     const seen: unknown[] = [];
