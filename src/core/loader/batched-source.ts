@@ -2,7 +2,7 @@ import DataLoader from "dataloader";
 import { PER_TURN } from "../tier/tick/long-tick.js";
 import { batchCall, type IdLoad, isArrayLike } from "./batch-call.js";
 import type { LoaderMaking, LoaderParts } from "./context-requests.js";
-import { givenIds } from "./existence.js";
+import { givenIds } from "./given-ids.js";
 import type { CachedLoader, LoaderOptions } from "./loader-options.js";
 
 /** Returns what makes the ids of a tick that a request has to load calls of the batch function. */

@@ -87,26 +87,25 @@ type Given<Value> = FunctionOptions<(this: FunctionCall, ...args: unknown[]) => 
 class Call {
   readonly args: unknown[];
   readonly context: object | undefined = undefined;
-  readonly #keyOf: Given<unknown>["key"];
-  readonly #mistake: unknown;
+  /** Returns what the key is made of. Throws what `context` or `key` has thrown. */
+  readonly keyParts: () => unknown;
 
   constructor(given: readonly unknown[], { context: contextOf, key }: Given<unknown>) {
     this.args = withoutEnd(given);
-    this.#keyOf = key;
     try {
       const context = contextIn(contextOf?.(...this.args));
       this.context = context;
       if (key === undefined) this.args = this.args.map((one) => (one === context ? one : copyOfInput(one)));
+      this.keyParts = () => (key === undefined ? this.#parts() : key(...this.args));
     } catch (error) {
-      this.#mistake = error;
+      this.keyParts = () => {
+        throw error;
+      };
     }
   }
 
-  /** Returns what the key is made of. Throws what `context` or `key` has thrown. */
-  keyParts(): unknown {
-    if (this.#mistake !== undefined) throw this.#mistake;
+  #parts(): unknown {
     const { args, context } = this;
-    if (this.#keyOf !== undefined) return this.#keyOf(...args);
     const parts = context === undefined ? args : withoutEnd(args.map((one) => (one === context ? undefined : one)));
     // The key of one plain value is remembered. One list is in another, so it is not the list of all arguments.
     return parts.length === 1 && typeof parts[0] !== "object" ? parts[0] : parts;
@@ -158,10 +157,7 @@ export interface FunctionOptions<Load extends LoadFunction> extends Omit<PolicyS
   readonly key?: (...args: Parameters<Load>) => unknown;
   /** The tags of the values, or a function that returns those of one call. */
   readonly tags?: readonly string[] | ((...args: Parameters<Load>) => readonly string[]);
-  /**
-   * Returns the context of the request that a call belongs to: one of the arguments, or what an AsyncLocalStorage has. For the
-   * identity, overrides, traces and aborts. Undefined: it belongs to none.
-   */
+  /** Returns the context of the request that a call belongs to, for identity, override, traces and aborts. Default: it belongs to none. */
   readonly context?: (...args: Parameters<Load>) => object | undefined;
   /** Returns the caller's identity for `scope: PRIVATE`. Default: that of the context. */
   readonly identify?: (...args: Parameters<Load>) => string | number | bigint | null | undefined;
@@ -181,11 +177,10 @@ const FUNCTION: LoaderKind = {
     ...COMMON_OPTIONS,
     load: aFunction,
     key: aFunction,
-    tags: (value) =>
-      typeof value === "function" ||
-      (Array.isArray(value) && value.every((tag) => typeof tag === "string" && tag !== ""))
-        ? undefined
-        : "an array of non-empty strings, or a function that returns one",
+    tags(value) {
+      const isList = Array.isArray(value) && value.every((tag) => typeof tag === "string" && tag !== "");
+      return isList ? undefined : aFunction(value) && "an array of non-empty strings, or a function that returns one";
+    },
     context: aFunction,
     identify: aFunction,
   } satisfies Readonly<Record<OwnOption, (value: unknown) => string | undefined>>,

@@ -132,9 +132,7 @@ export class ContextRequests<Id, Value, Context> {
         return this.#source(this.#idLoad(id, { waiters, result }));
       },
       excess: () => (hasOtherKey ? changedId(coordinate, options.kind) : undefined),
-      ...(options.hasOwnKey
-        ? { source: originOf === undefined ? given : originOf(given), context: this.#context }
-        : {}),
+      ...(options.hasOwnKey ? { source: originOf(given), context: this.#context } : {}),
       changed: () => (this.readIdentity(id) === identity ? undefined : contextChanged(coordinate, "identity")),
       signals: () => parts.signals.of(coordinate, parts.requestStates.contextOf(this.#context)),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
@@ -266,8 +264,8 @@ export interface LoaderMaking<Id, Value, Context> {
   readonly identify: ((context: Context, id: Id) => unknown) | undefined;
   /** Where the user has written `identify`. */
   readonly identifyPlace?: string | undefined;
-  /** Returns what a load is made from besides its key, if a function of the user makes that. Default: the id. */
-  originOf?(id: Id): unknown;
+  /** Returns what a load is made from besides its key, if a function of the user makes that. */
+  originOf(id: Id): unknown;
   /** Returns plain data from which `idOf` makes the same id in another process. Default: the id. */
   inputOf?(id: Id): unknown;
   /** Returns the id that an invalidation or the inspection names, or that a refresh job has, with the context of its worker. Throws `CACHED_KEY_UNUSABLE`. */

@@ -2,6 +2,7 @@ import { type Clock, outsideOfRequests, within } from "../base/clock.js";
 import { ignoreRejection } from "../base/deferred.js";
 import type { LongTick } from "../tier/tick/long-tick.js";
 import { TickBatch } from "../tier/tick/tick-batch.js";
+import { givenIds } from "./given-ids.js";
 
 /**
  * Returns a function that checks one id. The checks of a tick are one call of the guard. If it fails, returns
@@ -48,10 +49,3 @@ export interface ExistenceParts {
   readonly leaseWaitMs: number;
   readonly isProduction: boolean;
 }
-
-/**
- * Returns the ids that a function of the user gets: a list of its own, which it can change without effect on what the
- * cache takes its results for. `isFrozen`: it cannot sort or shorten them, which throws at the place of the mistake.
- */
-export const givenIds = <Id>(ids: readonly Id[], isFrozen: boolean): readonly Id[] =>
-  isFrozen ? Object.freeze(ids.slice()) : ids.slice();

@@ -42,6 +42,7 @@ export function createLoaderFactory<Id, Value, Context>(
     options: { ...options, kind: LOADER },
     ...batchedSource(options, parts),
     identify: parts.identify as ((context: Context) => unknown) | undefined,
+    originOf: (id) => id,
     idOf: (id) => id as Id,
     mayExist: exists && batchExistence(exists, parts),
   }).loaderOf;
@@ -55,10 +56,7 @@ export function defineLoader<Id, Value, Context>(
   options: { readonly name: string; readonly type?: string },
   parts: LoaderParts,
   making: LoaderMaking<Id, Value, Context>,
-): {
-  loaderOf(context: Context): CachedLoader<Id, Value>;
-  keyOf(id: Id, context: Context): Key;
-} {
+) {
   const { defaults, logger, loaders, requestStates } = parts;
   const { name, type } = options;
   const { idOf, identify } = making;
@@ -129,9 +127,8 @@ export function defineLoader<Id, Value, Context>(
     const requests = requestsOf(definition, context, loaderOf(context), identityOf(identifyOf(id), context));
     const known = requests.namesOf(id);
     if (typeof known !== "string") return requests.requestOf(id, known);
-    throw new CachedError("CACHED_KEY_UNUSABLE", `cache.refresh: \`${name}\`: cannot build a key for the job's id`, {
-      coordinate: name,
-    });
+    const mistake = `cache.refresh: \`${name}\`: cannot build a key for the job's id`;
+    throw new CachedError("CACHED_KEY_UNUSABLE", mistake, { coordinate: name });
   });
   const keyOf = (id: Id, context: Context): Key => {
     const target = policy.scope === "PRIVATE" ? { private: identityOf(identifyOf(id), context) } : {};
@@ -177,19 +174,13 @@ function callerLoader<Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
   context: Context,
 ): CachedLoader<Id, Value> {
-  const { options, policy, parts, identify, identifyOf } = definition;
+  const { options, policy, parts, identifyOf } = definition;
   const { contextWatch, requestStates, tier } = parts;
   const { privateValues } = tier.loads;
   const isPrivate = policy.scope === "PRIVATE";
   // Throws now, and not with the first read, if the schema is not known.
   if (policy.maxAgeMs > 0) definition.variantOf();
   const loaders = new Map<Identity | undefined, OwnLoader<Id, Value>>();
-  const identityFor = (id: Id): Identity | undefined => {
-    if (identify === undefined) return undefined;
-    if (isPrivate) tier.loads.readPrivate(options.name);
-    // A load that uses a PUBLIC loader does not depend on who asks.
-    return contextWatch.pause(() => identityOf(identifyOf(id), context));
-  };
   const uncached = (caller: Identity | undefined): OwnLoader<Id, Value> => {
     // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
     const remembers = options.cache !== false && !(isPrivate && caller === undefined);
@@ -199,7 +190,9 @@ function callerLoader<Id, Value, Context>(
   };
   /** `id`: undefined for several of a loader, whose caller does not depend on it. */
   const own = (id?: Id): OwnLoader<Id, Value> => {
-    const caller = identityFor(id as Id);
+    if (isPrivate) tier.loads.readPrivate(options.name);
+    // A load that uses a PUBLIC loader does not depend on who asks.
+    const caller = contextWatch.pause(() => identityOf(identifyOf(id as Id), context));
     const known = loaders.get(caller);
     if (known !== undefined) return known;
     const made =

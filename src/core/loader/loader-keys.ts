@@ -97,10 +97,8 @@ export class LoaderKeys<Id> {
       : code === "CACHED_KEY_UNUSABLE"
         ? cause.message
         : `${cause.message}; return plain data from \`${kind.key}\``;
-    return new CachedError(code, `${placeOf(name, kind)}: a value is not cached: ${reason}`, {
-      coordinate: name,
-      cause,
-    });
+    const message = `${placeOf(name, kind)}: a value is not cached: ${reason}`;
+    return new CachedError(code, message, { coordinate: name, cause });
   }
 
   #partsOf(id: Id): unknown {
