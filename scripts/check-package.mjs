@@ -10,6 +10,8 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PEERS = ["ioredis@6", "iovalkey@0", "redis@6"];
+/** What an application may have of its own, such as for sessions: no version of an optional peer blocks the installation. */
+const OWN_CLIENTS = ["ioredis@4", "redis@3"];
 
 /**
  * The versions of graphql and Apollo Server that are installed together, and the versions of Node.js that they exclude. Apollo Server accepts
@@ -236,7 +238,7 @@ export function loadEntryPoints(names, project, env) {
 }
 
 /**
- * Installs the tarball into an empty project as a user would: with `engine-strict` and a version of graphql, then with every peer. Loads
+ * Installs the tarball into an empty project as a user would: with `engine-strict`, a version of graphql and old clients, then with every peer. Loads
  * each entry point by `import` and by `require`, which must be one copy, runs a program of each kind and the command line, and compiles
  * the types without `skipLibCheck`. If `isComplete`, as by `npm run verify`, also runs what uses the CommonJS build: Jest, also in its mode
  * of ES modules, and a compiler that does not know `exports`.
@@ -249,7 +251,7 @@ export function checkPackage(tarball, env = process.env, { graphql, apollo, isCo
     .map((path) => path.replace(".", "graphql-cached"));
   try {
     writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true }));
-    run("npm", ["install", "--silent", "--engine-strict", tarball, `graphql@${graphql}`], project, env);
+    run("npm", ["install", "--silent", "--engine-strict", tarball, `graphql@${graphql}`, ...OWN_CLIENTS], project, env);
     loadEntryPoints(entryPoints, project, env);
     for (const [name, text] of Object.entries(PROGRAMS)) {
       writeFileSync(join(project, name), text);

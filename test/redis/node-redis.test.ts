@@ -94,8 +94,11 @@ describe("redisStore with a client of node-redis", () => {
     expect(messageOf(createClientPool())).toContain(
       "got a pool of node-redis, whose connections belong to one caller at a time; pass the client of createClient()",
     );
-    const four = { sendCommand: () => 0, multi: () => 0, duplicate: () => 0, connect: () => 0 };
-    expect(messageOf(four)).toContain("got a node-redis client of a version before 5; update the package redis");
+    const three = { sendCommand: () => 0, multi: () => 0, duplicate: () => 0 };
+    for (const older of [three, { ...three, connect: () => 0 }])
+      expect(messageOf(older)).toContain(
+        "got a node-redis client of a version before 5; update the package redis, or pass a client of ioredis",
+      );
   });
 
   it("refuses options with which keys have other names, or values come from a replica", () => {

@@ -45,7 +45,7 @@ function mistakenFor(value: unknown): string {
   if (!hasMethod(value, "sendCommand") || !hasMethod(value, "multi"))
     return `${describeSetting(value)}; pass \`new Redis(url)\` of ioredis or \`await createClient({ url }).connect()\` of node-redis`;
   return hasMethod(value, "duplicate")
-    ? "a node-redis client of a version before 5; update the package redis"
+    ? "a node-redis client of a version before 5; update the package redis, or pass a client of ioredis"
     : "a client in the legacy mode of node-redis; pass the client whose method legacy() was called";
 }
 
