@@ -204,6 +204,23 @@ function checkEdge(project, env) {
     throw new Error(`in an edge runtime: expected to be refused, got "${printed}"`);
 }
 
+/** Installs the tarball with an older graphql than it accepts, which package managers other than npm only warn about. */
+function checkOldGraphql(tarball, env) {
+  const project = mkdtempSync(join(tmpdir(), "graphql-cached-old-graphql-"));
+  try {
+    writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true }));
+    run("npm", ["install", "--silent", "--legacy-peer-deps", tarball, "graphql@15"], project, env);
+    for (const load of ["import", "require"]) {
+      const program = `(async () => ${load}("graphql-cached"))().catch(({ message }) => console.log(message))`;
+      const printed = run("node", ["-e", program], project, env);
+      if (!printed.startsWith("graphql-cached: expected graphql 16.6 or later, got 15."))
+        throw new Error(`${load} with graphql 15: expected to be refused, got "${printed}"`);
+    }
+  } finally {
+    rmSync(project, { recursive: true, force: true });
+  }
+}
+
 /** Runs `npx graphql-cached check` on a schema without mistakes, and on one with a mistake. */
 function checkProgram(project, env) {
   const check = (field) => {
@@ -263,6 +280,7 @@ export function checkPackage(tarball, env = process.env, { graphql, apollo, isCo
     }
     checkEdge(project, env);
     checkProgram(project, env);
+    if (isComplete) checkOldGraphql(tarball, env);
     // Not engine-strict: on Node 20, dependencies of @apollo/server itself ask for a later version.
     const server = apollo === undefined ? [] : [`@apollo/server@${apollo}`];
     run("npm", ["install", "--silent", ...PEERS, ...server], project, env);

@@ -7,7 +7,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "errors.ts": 1,
   "clock.ts": 1,
   "deferred.ts": 0,
-  "graphql-version.ts": 0,
+  "graphql-version.ts": 1.1,
   "known-resolvers.ts": 1,
   "multimap.ts": 0,
   "option-names.ts": 1.5,

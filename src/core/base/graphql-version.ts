@@ -3,18 +3,22 @@
  * their own, such as GraphQL Yoga, pass resolvers an `info` of either form, so the form is recognised
  * by what is there. The version itself decides only where there is nothing to look at.
  */
-import {
-  coerceInputValue,
-  type GraphQLInputType,
-  type GraphQLResolveInfo,
-  type GraphQLSchema,
-  getArgumentValues,
-  getVariableValues,
-  type OperationDefinitionNode,
-  versionInfo,
-} from "graphql";
+import type { GraphQLInputType, GraphQLResolveInfo, GraphQLSchema, OperationDefinitionNode } from "graphql";
+// As a namespace: an import of a name that graphql 15 lacks would fail before this module can say why.
+import * as graphql from "graphql";
+import { CachedError } from "./errors.js";
 
 export { GraphQLError } from "graphql";
+
+const { major, minor, patch } = graphql.versionInfo;
+if (major < 16 || (major === 16 && minor < 6))
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `graphql-cached: expected graphql 16.6 or later, got ${major}.${minor}.${patch}; run \`npm install graphql@16\``,
+  );
+
+/** Missing in graphql 15. */
+export const getArgumentValues = graphql.getArgumentValues;
 
 type VariableValues = GraphQLResolveInfo["variableValues"];
 
@@ -35,7 +39,7 @@ export function variablesOf(
   inputs: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> | undefined {
   if (variableDefinitions.length === 0) return {};
-  const result = getVariableValues(schema, variableDefinitions, inputs) as {
+  const result = graphql.getVariableValues(schema, variableDefinitions, inputs) as {
     readonly errors?: unknown;
     readonly coerced?: VariableValues;
     readonly variableValues?: VariableValues;
@@ -58,8 +62,7 @@ export function mapVariables(
 /** What `mapVariables` has split: looking at their records might count as a read of them. */
 const MAPPED = new WeakSet<object>();
 
-export const noVariables = (): VariableValues =>
-  (versionInfo.major >= 17 ? { sources: {}, coerced: {} } : {}) as VariableValues;
+export const noVariables = (): VariableValues => (major >= 17 ? { sources: {}, coerced: {} } : {}) as VariableValues;
 
 function areSplit(values: object): values is SplitVariables {
   if (MAPPED.has(values)) return true;
@@ -92,7 +95,7 @@ export function defaultOf(input: Input): unknown {
 
 /** Returns `value` as a resolver receives it; undefined if it does not match the type. */
 export function coerceInput(value: unknown, type: GraphQLInputType): { readonly value: unknown } | undefined {
-  const coerce = coerceInputValue as (value: unknown, type: GraphQLInputType) => unknown;
+  const coerce = graphql.coerceInputValue as (value: unknown, type: GraphQLInputType) => unknown;
   try {
     const coerced = coerce(value, type);
     return coerced === undefined ? undefined : { value: coerced };

@@ -2,12 +2,12 @@ import {
   type ASTNode,
   type DirectiveNode,
   type GraphQLSchema,
-  getArgumentValues,
   getNamedType,
   isEnumType,
   valueFromAST,
   valueFromASTUntyped,
 } from "graphql";
+import { getArgumentValues } from "../../base/graphql-version.js";
 
 type AnnotatedNode = ASTNode & { readonly directives?: readonly DirectiveNode[] | undefined };
 
