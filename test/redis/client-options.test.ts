@@ -110,13 +110,6 @@ function startPair(connect: Connect, options: RedisOptions) {
   return { source, prefix, one: start(), other: start() };
 }
 
-/** Resolves once the client can be used: without an offline queue, commands before that fail. */
-async function connected({ client }: { readonly client: Redis | Cluster }): Promise<void> {
-  await client.ping().catch(() => undefined);
-  await vi.waitFor(() => expect(client.status).toBe("ready"), { timeout: 5_000 });
-  await client.ping();
-}
-
 const matrix = Object.entries(SERVERS).flatMap(([server, connect]) =>
   Object.entries({ ...REPLIES, ...(connect === standalone ? CONNECTION : {}) }).map(
     ([name, options]) => [name, server, connect, options] as const,
@@ -126,8 +119,6 @@ const matrix = Object.entries(SERVERS).flatMap(([server, connect]) =>
 describe.each(matrix)("a client with %s, on %s", (_name, _server, connect, options) => {
   it("stores, serves, renews, wakes and invalidates, as with the options of ioredis", async () => {
     const { source, one, other } = startPair(connect, options);
-    await connected(one);
-    await connected(other);
     const ask = async (process: Process, field: string): Promise<unknown> => {
       const selection = field.startsWith("tagged") ? " { director }" : "";
       return ((await dataOf(process.ask(`{ value: ${field}${selection} }`))) as { value: unknown }).value;
@@ -192,7 +183,6 @@ describe.each(matrix)("a client with %s, on %s", (_name, _server, connect, optio
 
   it("reports the process, and tells which ids exist", async () => {
     const { prefix, one } = startPair(connect, options);
-    await connected(one);
     expect(await one.store.writeReport?.("one", Buffer.from("its report"), 60_000)).toBe(false);
     expect(await one.store.readReports?.()).toEqual([Buffer.from("its report")]);
     expect(await one.store.writeReport?.("one", Buffer.from("another"), 60_000)).toBe(true);

@@ -10,6 +10,10 @@ export interface ClientPort {
    * given up. Any but `ready` means that it is not connected.
    */
   status(): string;
+  /** What commands wait for, see `firstConnection`. Undefined: none was sent yet. */
+  opened?: Promise<void>;
+  /** Has a client connect that would wait for its first command. */
+  connect?(): void;
   place(): string;
   readonly events: ClientEvents;
   /** The nodes of a Cluster. Undefined: the client has one server, whose name as a node is empty. */
@@ -129,6 +133,8 @@ export interface IoredisClient {
   pipeline(): RedisPipeline;
   callBuffer(command: string, ...args: (string | Buffer | number)[]): Promise<unknown>;
   mgetBuffer(...keys: string[]): Promise<unknown>;
+  /** Called if it has `lazyConnect`. */
+  connect?(): Promise<unknown>;
   duplicate(...args: never[]): unknown;
   on(event: IoredisEvent, listener: (error: Error) => void): unknown;
   off(event: IoredisEvent, listener: (error: Error) => void): unknown;

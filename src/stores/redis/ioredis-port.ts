@@ -40,6 +40,7 @@ export function ioredisPort(client: IoredisClient): ClientPort {
 
   return {
     status: () => client.status,
+    connect: () => void client.connect?.().catch(() => undefined),
     place() {
       if (cluster !== undefined) return "the Cluster";
       const { path, sentinels, name } = client.options as { path?: string; sentinels?: unknown; name?: string };

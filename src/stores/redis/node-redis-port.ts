@@ -108,10 +108,18 @@ function clusterKind(client: NodeRedisCluster): NodeRedisKind {
       return client.masters.length > 0 ? "ready" : "connecting";
     },
     events: new ClientEvents((event, deliver) => {
-      if (event !== "nodeError") return listen(client, names[event], deliver);
-      return listen(client, "node-error", (error: Error, { host, port }: { host: string; port: number }) =>
-        deliver(error, `${host}:${port}`),
-      );
+      if (event === "nodeError")
+        return listen(client, "node-error", (error: Error, { host, port }: { host: string; port: number }) =>
+          deliver(error, `${host}:${port}`),
+        );
+      const stop = listen(client, names[event], deliver);
+      if (event !== "ready") return stop;
+      // With `minimizeConnections`, it has no connections to nodes then.
+      const stopFirst = listen(client, "connect", deliver);
+      return () => {
+        stop();
+        stopFirst();
+      };
     }),
     cluster: {
       masterOf: (slot) => client.slots[slot]?.master.address,
@@ -172,7 +180,8 @@ function sentinelKind(sentinel: NodeRedisSentinel): NodeRedisKind {
   }
 
   const readyMaster = (): NodeRedisServer | undefined => (master?.isReady === true ? master : undefined);
-  find().catch(() => undefined);
+  // What waits for the first connection learns of it in no other way.
+  find().catch((error: unknown) => events.emit("error", asError(error)));
   return {
     place: () => "the master of Sentinel",
     status() {

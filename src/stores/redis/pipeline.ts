@@ -13,6 +13,8 @@ import { markMissingRight } from "./replies.js";
  */
 export async function send(port: ClientPort, commands: readonly Command[]): Promise<readonly unknown[]> {
   if (commands.length === 0) return [];
+  port.opened ??= firstConnection(port);
+  await port.opened;
   const replies = await port.send(commands);
   for (const reply of replies) if (reply instanceof Error) markMissingRight(reply);
   if (port.cluster === undefined || !replies.some(isMoved)) return replies;
@@ -20,6 +22,26 @@ export async function send(port: ClientPort, commands: readonly Command[]): Prom
     port.sendMoved === undefined ? (await port.send([command]))[0] : port.sendMoved(command).catch(asError);
   return Promise.all(commands.map((command, index) => (isMoved(replies[index]) ? again(command) : replies[index])));
 }
+
+/**
+ * Resolves once a client that connects for the first time is connected, or has failed to be: without an offline queue, it
+ * refuses commands until then, although nothing is wrong with the server. No command waits here after that.
+ */
+function firstConnection(port: ClientPort): Promise<void> {
+  const { events } = port;
+  const status = port.status();
+  if (!OPENING.includes(status)) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = (): void => {
+      for (const stop of stops) stop();
+      resolve();
+    };
+    const stops = (["ready", "error", "end"] as const).map((event) => events.listen(event, end));
+    if (status === "wait") port.connect?.();
+  });
+}
+
+const OPENING: readonly string[] = ["wait", "connecting", "connect"];
 
 /** The keys of one node, as indexes, split into calls: of one slot each on a Cluster. */
 export interface NodeKeys {

@@ -1,0 +1,124 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { createCache } from "graphql-cached";
+import { type RedisClient, redisStore } from "graphql-cached/redis";
+import { Cluster, Redis } from "ioredis";
+import { Redis as Valkey, Cluster as ValkeyCluster } from "iovalkey";
+import { createClient, createCluster, createSentinel } from "redis";
+import * as redis5 from "redis-5";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { sharedServer } from "../support/shared-servers.js";
+
+const server = await sharedServer("redisStandalone");
+const nodes = await sharedServer("redisCluster");
+const { name, sentinels } = await sharedServer("redisSentinel");
+
+type Client = RedisClient & {
+  on(event: "error", listener: () => void): unknown;
+  disconnect?(): unknown;
+  destroy?(): unknown;
+};
+
+/** Begins to connect a client of node-redis. */
+function connecting<NodeRedis extends { connect(): Promise<unknown> }>(client: NodeRedis): NodeRedis {
+  client.connect().catch(() => undefined);
+  return client;
+}
+
+const OFFLINE = { enableOfflineQueue: false, maxRetriesPerRequest: 0 };
+const LAZY = { ...OFFLINE, lazyConnect: true };
+const rootNodes = nodes.map((socket) => ({ socket }));
+const defaults = { disableOfflineQueue: true };
+const sentinel = { name, sentinelRootNodes: [...sentinels], nodeClientOptions: defaults };
+
+/** Clients that have begun to connect, with the recommended options: without an offline queue, they refuse commands until then. */
+const CLIENTS: Readonly<Record<string, () => unknown>> = {
+  ioredis: () => new Redis({ ...server, ...OFFLINE }),
+  "ioredis that connects with its first command": () => new Redis({ ...server, ...LAZY }),
+  "a Cluster of ioredis": () => new Cluster([...nodes], OFFLINE),
+  "a Cluster of ioredis that connects with its first command": () => new Cluster([...nodes], LAZY),
+  "ioredis behind Sentinel": () => new Redis({ name, sentinels: [...sentinels], ...OFFLINE }),
+  iovalkey: () => new Valkey({ ...server, ...OFFLINE }),
+  "a Cluster of iovalkey": () => new ValkeyCluster([...nodes], OFFLINE),
+  "node-redis": () => connecting(createClient({ socket: server, ...defaults })),
+  "a Cluster of node-redis": () => connecting(createCluster({ rootNodes, defaults })),
+  "a Cluster of node-redis with few connections": () =>
+    connecting(createCluster({ rootNodes, defaults, minimizeConnections: true })),
+  "node-redis behind Sentinel": () => connecting(createSentinel(sentinel)),
+  "node-redis 5": () => connecting(redis5.createClient({ socket: server, ...defaults })),
+  "a Cluster of node-redis 5": () => connecting(redis5.createCluster({ rootNodes, defaults })),
+  "node-redis 5 behind Sentinel": () => connecting(redis5.createSentinel(sentinel)),
+};
+
+/** Clients of a server at a port that may refuse them, or never reply. */
+const CLIENTS_OF: Readonly<Record<string, (port: number) => unknown>> = {
+  ioredis: (port) => new Redis({ port, ...OFFLINE }),
+  "a Cluster of ioredis": (port) => new Cluster([{ port }], OFFLINE),
+  "ioredis behind Sentinel": (port) => new Redis({ name, sentinels: [{ port }], ...OFFLINE }),
+  "node-redis": (port) => connecting(createClient({ socket: { port }, ...defaults })),
+  "a Cluster of node-redis": (port) => connecting(createCluster({ rootNodes: [{ socket: { port } }], defaults })),
+};
+
+/** Starts a process on a client. */
+function start(connect: () => unknown, prefix: string = randomUUID(), storeTimeoutMs = 2_000) {
+  const client = connect() as Client;
+  client.on("error", () => undefined);
+  const failures: string[] = [];
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    store: redisStore({ client }),
+    prefix,
+    storage: { storeTimeoutMs },
+    logger: { info: () => undefined, warn: () => undefined },
+    onEvent: (event) => event.name === "store.failed" && failures.push(String(event.error)),
+  });
+  onTestFinished(async () => {
+    await cache.close();
+    if (client.destroy === undefined) await client.disconnect?.();
+    else client.destroy();
+  });
+  let loads = 0;
+  const films = cache.loader({
+    name: "Film",
+    maxAge: 60,
+    batch: async (ids: readonly number[]) => ids.map(() => ++loads),
+  });
+  return { client, cache, failures, read: () => films({}).load(7) };
+}
+
+describe.each(Object.entries(CLIENTS))("a process that starts on %s", (_name, connect) => {
+  it("invalidates before its client is connected", async () => {
+    const { cache, failures } = start(connect);
+    await Promise.all([cache.clear(), cache.invalidateTags(["Film:7"]), cache.invalidate({ loader: "Film" })]);
+    expect(failures).toEqual([]);
+  });
+
+  it("reads what others have stored before its client is connected", async () => {
+    const prefix = randomUUID();
+    const one = start(connect, prefix);
+    expect(await one.read()).toBe(1);
+    await one.cache.close();
+    const other = start(connect, prefix);
+    expect(await other.read()).toBe(1);
+    expect([...one.failures, ...other.failures]).toEqual([]);
+  });
+});
+
+describe.each(Object.entries(CLIENTS_OF))("a process that starts on %s", (_name, connect) => {
+  it("does not wait for a server that refuses its connection", async () => {
+    // Otherwise the test would exceed its own time limit.
+    const { cache, read } = start(() => connect(1), undefined, 600_000);
+    await expect(cache.clear()).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+    expect(await read()).toBe(1);
+  });
+
+  it("waits for a server that does not reply within the time limit only", async () => {
+    const silent = createServer().listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    onTestFinished(async () => void silent.close());
+    const { cache, read } = start(() => connect((silent.address() as AddressInfo).port), undefined, 10);
+    await expect(cache.clear()).rejects.toThrow("`appendClock` failed: no reply within 100 ms");
+    expect(await read()).toBe(1);
+  });
+});
