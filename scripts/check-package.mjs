@@ -187,6 +187,13 @@ function checkClients(project, env) {
   if (printed !== expected) throw new Error(`clients.mjs: expected "${expected}", got "${printed}"`);
 }
 
+/** Compiles the same with the oldest compiler that knows `exports`. Last: it may take the place of the other as `npx tsc`. */
+function checkOldTypeScript(project, env) {
+  run("npm", ["install", "--silent", "typescript-4@npm:typescript@4.7"], project, env);
+  const options = ["--module", "nodenext", "--target", "es2022", "--strict", "--skipLibCheck", "--noEmit"];
+  run("node", ["node_modules/typescript-4/lib/tsc.js", ...options, "--types", "node", "types.mts"], project, env);
+}
+
 function checkOlder(project, env) {
   run("npm", ["install", "--silent", "jest@30"], project, env);
   for (const [name, text] of Object.entries(OLDER)) writeFileSync(join(project, name), text);
@@ -258,7 +265,7 @@ export function loadEntryPoints(names, project, env) {
  * Installs the tarball into an empty project as a user would: with `engine-strict`, a version of graphql and old clients, then with every peer. Loads
  * each entry point by `import` and by `require`, which must be one copy, runs a program of each kind and the command line, and compiles
  * the types without `skipLibCheck`. If `isComplete`, as by `npm run verify`, also runs what uses the CommonJS build: Jest, also in its mode
- * of ES modules, and a compiler that does not know `exports`.
+ * of ES modules, and a compiler that does not know `exports`; an old compiler; and an old graphql, which is refused.
  */
 export function checkPackage(tarball, env = process.env, { graphql, apollo, isComplete } = NEWEST) {
   const project = mkdtempSync(join(tmpdir(), "graphql-cached-package-"));
@@ -292,6 +299,7 @@ export function checkPackage(tarball, env = process.env, { graphql, apollo, isCo
     checkClients(project, env);
     if (!isComplete) return entryPoints;
     checkOlder(project, env);
+    checkOldTypeScript(project, env);
     return entryPoints;
   } finally {
     rmSync(project, { recursive: true, force: true });

@@ -28,5 +28,11 @@ describe("defineScript", () => {
     expect(() => script.argumentsFor(["a", "b"], { first1: 1, second: 2 }, ["x"])).toThrow(
       "script verb-noun: expected 1 value(s) per key, got 1 for 2 key(s)",
     );
+    const bare = defineScript({ name: "bare", args: [], lua: "return 1" });
+    expect(bare.argumentsFor(["a"], {})).toEqual([1, "a"]);
+    // @ts-expect-error: an argument is missing.
+    void (() => script.argumentsFor(["a"], { first1: 1 }));
+    // @ts-expect-error: an argument is misspelt.
+    void (() => script.argumentsFor(["a"], { first1: 1, secnod: 2 }));
   });
 });
