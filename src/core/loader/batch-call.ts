@@ -54,7 +54,7 @@ function signalOf(loads: readonly (CachedLoad | undefined)[], requestSignal: () 
   const cached = loads.filter((load) => load !== undefined);
   if (cached.length === 0) return requestSignal();
   const joined = new Waiters();
-  for (const { waiters } of cached) joined.addAll(waiters);
+  for (const { waiters } of cached) joined.add({ onLeft: (leave) => waiters.onOver(leave) });
   if (cached.length === loads.length) return joined.signal;
   const controller = new AbortController();
   // No listener before then: it would remain at the signal until the request has ended.

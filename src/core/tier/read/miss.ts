@@ -157,7 +157,7 @@ export class Miss implements SharedMiss {
       waiting.end(watch);
       if (this.#waitsFor !== undefined) this.#waitFor(undefined);
       open?.pending.delete(this);
-      this.waiters.end();
+      this.waiters.endWait();
     }
   }
 

@@ -18,6 +18,8 @@ export class Waiters {
   #isPermanent = false;
   #cancels: Cancel[] | undefined = undefined;
   #onGone: Set<() => void> | undefined = undefined;
+  #onOver: (() => void)[] = [];
+  #isOver = false;
   #controller: AbortController | undefined = undefined;
   /** Calls `go` when a load that nobody waits for is given up. Undefined: at once. */
   readonly #linger: ((go: () => void) => Cancel) | undefined;
@@ -40,12 +42,12 @@ export class Waiters {
     return (this.#groups ?? []).reduce((sum, { count }) => sum + count, this.#single);
   }
 
-  /** Aborts when the waiters are gone. Created on first use, since few loads pass a signal on. */
+  /** Aborts when the waiters are gone, or the time of the load is over. Created on first use, since few loads pass a signal on. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       const controller = new AbortController();
       this.#controller = controller;
-      if (this.isGone) controller.abort(new Abandonment());
+      if (this.#isOver) controller.abort(new Abandonment());
     }
     return this.#controller.signal;
   }
@@ -76,11 +78,31 @@ export class Waiters {
     return () => void this.#onGone?.delete(callback);
   }
 
+  /** Calls back once the signal aborts, until the load ends. What the load reads itself is not told when its time is over: it may go on. */
+  onOver(callback: () => void): Cancel {
+    if (this.#isOver) callback();
+    else this.#onOver.push(callback);
+    return () => undefined;
+  }
+
+  /** Aborts the signal, also after the end of the wait: the time of the load is over, so nobody waits. */
+  expire(): void {
+    this.#isOver = true;
+    this.#controller?.abort(new Abandonment());
+    for (const callback of this.#onOver.splice(0)) callback();
+  }
+
+  /** Ends the wait together with the load. */
+  end(): void {
+    this.endWait();
+    this.#onOver = [];
+  }
+
   /**
    * Ends the wait. Waiters that have ended do not go any more: a load that they left at their
-   * deadline continues for later readers.
+   * deadline continues for later readers, until its time is over.
    */
-  end(): void {
+  endWait(): void {
     this.#hasEnded = true;
     this.#cancelLinger?.();
     const cancels = this.#cancels ?? [];
@@ -114,8 +136,8 @@ export class Waiters {
   #go(): void {
     this.isGone = true;
     const callbacks = [...(this.#onGone ?? [])];
-    this.end();
-    this.#controller?.abort(new Abandonment());
+    this.endWait();
+    this.expire();
     for (const callback of callbacks) callback();
   }
 }
@@ -138,6 +160,9 @@ class Abandonment extends DOMException {
  * for: it is no failure of the source.
  */
 export const isAbandonment = (error: unknown): boolean => error instanceof Abandonment;
+
+/** Whether an error is that of an abort, by whichever signal. */
+export const isAbortError = (error: unknown): boolean => isError(error) && error.name === "AbortError";
 
 /** Makes a waiter leave that never does. */
 const STAYS: Cancel = () => undefined;
@@ -226,7 +251,7 @@ export interface CallSignals {
 }
 
 const isAbort = (error: unknown, reason: unknown): boolean =>
-  error === reason || (isError(error) && (error.name === "AbortError" || error.cause === reason));
+  error === reason || isAbortError(error) || (isError(error) && error.cause === reason);
 
 /**
  * Calls back when signals abort, with one listener for each signal: a request can wait for

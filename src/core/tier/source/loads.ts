@@ -16,6 +16,7 @@ import {
   Caller,
   type EnclosingLoad,
   isAbandonment,
+  isAbortError,
   JointLoad,
   SingleLoad,
   Waiters,
@@ -158,6 +159,7 @@ export class Loads {
     const control = new LoadControl(coordinate, this.#subjectsOf);
     let startedAt = this.#clock.now();
     let hasStarted = false;
+    let isOverdue = false;
     const waiters = lingerMs === 0 ? start.waiters : lingering(start, lingerMs, this.#clock, () => hasStarted);
     const call = async (): Promise<CallOutcome> => {
       // It may have waited for a slot. Others who wait load for themselves.
@@ -178,9 +180,12 @@ export class Loads {
         checkUnchanged(request);
         trace?.end();
         return { kind: "returned", value };
-      } catch (error) {
+      } catch (thrown) {
+        // The abort of an overdue load is no caller's: its failure is that of the source.
+        const error = isOverdue && isAbortError(thrown) ? this.#timedOut(coordinate) : thrown;
         trace?.end(error);
-        const isCallersOwn = this.#isCallersOwn(request, error, isRefresh);
+        const caller = isRefresh ? this.#answeredCaller(request) : request.caller;
+        const isCallersOwn = this.#isCallersOwn(request, error, isOverdue ? undefined : caller);
         const isSourceFailure =
           !isCallersOwn && ask(this.#settings.isSourceFailure ?? saysSourceFailed, error, coordinate) !== false;
         return { kind: "failed", error, isCallersOwn, isSourceFailure };
@@ -239,8 +244,10 @@ export class Loads {
       return loaded instanceof Promise ? loaded.then(finish) : finish(loaded);
     });
     const limited = this.#withinTimeLimit(completed, coordinate, start.isRefresh, () => {
+      isOverdue = true;
       expire();
       start.onTimeout?.();
+      waiters.expire();
     });
     return { waiters, completed, limited };
   }
@@ -262,8 +269,7 @@ export class Loads {
   }
 
   /** Whether a failure concerns only the caller that the load was run for: its request was aborted, or the error is about it. */
-  #isCallersOwn(request: ReadRequest, error: unknown, isRefresh: boolean): boolean {
-    const { key } = request;
+  #isCallersOwn({ key }: ReadRequest, error: unknown, caller: Caller | undefined): boolean {
     // A context that has changed its identity says nothing about other requests of that identity.
     if (error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED") return true;
     if (isAbandonment(error)) return true;
@@ -272,7 +278,6 @@ export class Loads {
       if (isUnshared) this.#channel.publish({ name: "sharing.suspended", ...subjectOf(key), error });
       return true;
     }
-    const caller = isRefresh ? this.#answeredCaller(request) : request.caller;
     const isAbort = caller?.mayHaveCaused(error) === true;
     if (!isAbort) this.callerErrors.endSeries(key);
     return isAbort;
@@ -294,11 +299,7 @@ export class Loads {
     const { loadTimeoutMs } = this.#settings;
     const otherwise = (): Loaded => {
       expire();
-      const error = new CachedError(
-        "CACHED_LOAD_TIMEOUT",
-        `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loads.loadTimeoutMs\``,
-        { coordinate },
-      );
+      const error = this.#timedOut(coordinate);
       const refusal = undefined;
       const loadMs = loadTimeoutMs;
       return { kind: "failed", error, refusal, loadMs, begunAt: 0, isCallersOwn: false, isSourceFailure: true };
@@ -310,6 +311,15 @@ export class Loads {
       if (--this.#awaited === 0) this.#letEnd();
     });
     return limited;
+  }
+
+  #timedOut(coordinate: string): CachedError {
+    const { loadTimeoutMs } = this.#settings;
+    return new CachedError(
+      "CACHED_LOAD_TIMEOUT",
+      `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loads.loadTimeoutMs\``,
+      { coordinate },
+    );
   }
 
   /** Lets the process end although loads that somebody waits for have not. */
