@@ -281,6 +281,42 @@ describe("`read` of a loader and of a function", () => {
     },
   );
 
+  it("says how old the value is that is served first in the place of an error, or after softTimeoutMs", async () => {
+    const clock = new FakeClock();
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      defaults: { jitter: 0, earlyRefresh: 0 },
+      leases: { softTimeoutMs: 500 },
+      store: memoryStore({ clock }),
+      testing: { clock },
+    });
+    const source = { isBroken: false, isSlow: false };
+    const values = cache.wrap({
+      name: "Value",
+      maxAge: 60,
+      staleIfError: 600,
+      load: async () => {
+        if (source.isSlow) await new Promise<void>((resolve) => clock.after(400, resolve));
+        if (source.isBroken) throw new Error("broken");
+        return "v";
+      },
+    });
+    await values();
+    await settle();
+    await clock.advance(70_000);
+    Object.assign(source, { isBroken: true, isSlow: true });
+    const late = values.read();
+    await settle();
+    await clock.advance(400);
+    expect(await late).toEqual({ value: "v", outcome: "staleIfError", ageMs: 70_400 });
+    await settle();
+    expect(await values.read()).toEqual({ value: "v", outcome: "staleIfError", ageMs: 70_400 });
+    await clock.advance(2_000);
+    source.isSlow = false;
+    expect(await values.read()).toEqual({ value: "v", outcome: "staleIfError", ageMs: 72_400 });
+    await cache.close();
+  });
+
   it("says that a request remembers a value, or has primed it, and reads it for those who only load", async () => {
     const { films } = open();
     const loader = films({ token: "" });

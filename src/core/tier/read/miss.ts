@@ -56,6 +56,7 @@ export class Miss implements SharedMiss {
   readonly #isNested: boolean;
   /** Whether to serve the stale value at once unless this request wins the lease (`refresh: FOREGROUND`). */
   readonly #mayServeStale: boolean;
+  readonly #begunAt: number;
   /** The stale value to fall back to. */
   readonly #fallback: Entry | undefined;
   #supersededAt: number;
@@ -76,6 +77,7 @@ export class Miss implements SharedMiss {
     this.#parts = parts;
     this.#path = path;
     this.#isNested = parts.loads.isEnclosing;
+    this.#begunAt = parts.clock.now();
     this.#mayServeStale = start.freshness === "stale-while-revalidate";
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
     this.#supersededAt = start.supersededAt;
@@ -401,7 +403,8 @@ export class Miss implements SharedMiss {
     if (this.#fallback === undefined) return otherwise;
     const decoded = fallbackOf(this.request, this.#fallback, this.#parts);
     if (decoded === undefined) return otherwise;
-    return this.#parts.responder.shareDecoded(this.#fallback, decoded, outcome, 0, 0);
+    const ageMs = this.#start.now - this.#fallback.grantedAt + this.#parts.clock.now() - this.#begunAt;
+    return this.#parts.responder.shareDecoded(this.#fallback, decoded, outcome, 0, ageMs);
   }
 
   /** Returns the result of `promise`, or undefined if the deadline is earlier. */
