@@ -22,6 +22,11 @@ export class CachedError extends Error {
     this.coordinate = context.coordinate;
     Object.defineProperty(this, MARK, { value: true });
   }
+
+  /** What GraphQL servers send to clients with the message. */
+  get extensions(): { readonly code: ErrorCode } {
+    return { code: this.code };
+  }
 }
 
 /**
