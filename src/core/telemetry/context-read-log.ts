@@ -59,8 +59,8 @@ function firstLine(property: string, coordinates: readonly string[]): string {
   ];
   return (
     `\`context.${property}\` is read by the loads of ${list(coordinates)}, which are PUBLIC, and is not part of their keys, so one caller may get a value made for another; ` +
-    `if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: [${JSON.stringify(property)}] } }); if not, set scope: PRIVATE, or ${parts.join(", or ")}; ` +
-    "if a permission check reads it, apply permissions to the schema that applyCached returns"
+    `apply permissions to the schema that applyCached returns, set scope: PRIVATE, or ${parts.join(", or ")}; ` +
+    `only if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: [${JSON.stringify(property)}] } })`
   );
 }
 

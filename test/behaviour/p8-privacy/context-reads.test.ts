@@ -39,8 +39,8 @@ describe("context reads outside the key", () => {
     await site.cache.close();
     expect(warn.mock.calls.map(([line]) => line)).toEqual([
       "graphql-cached: `context.userId` is read by the loads of `Query.top`, which are PUBLIC, and is not part of their keys, so one caller may get a value made for another; " +
-        'if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ["userId"] } }); if not, set scope: PRIVATE, or add `$context.userId` to the `key` of the field; ' +
-        "if a permission check reads it, apply permissions to the schema that applyCached returns",
+        "apply permissions to the schema that applyCached returns, set scope: PRIVATE, or add `$context.userId` to the `key` of the field; " +
+        'only if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ["userId"] } })',
       expect.stringContaining("`context.locale`"),
     ]);
     expect(JSON.stringify([site.events, warn.mock.calls])).not.toMatch(/alice|bob|carol/);
@@ -144,7 +144,7 @@ describe("context reads outside the key", () => {
       await loader({ locale: "de" } as never).load(1);
       await site.cache.close();
       expect(lines[0]).toContain(
-        "if not, set scope: PRIVATE, or make it part of the id of the loader; if a permission",
+        "set scope: PRIVATE, or make it part of the id of the loader; only if it is the same for every caller",
       );
     });
   });

@@ -84,9 +84,7 @@ describe("permissions applied before the cache", () => {
       property: "isMember",
     });
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toContain(
-      "if a permission check reads it, apply permissions to the schema that applyCached returns",
-    );
+    expect(warnings[0]).toContain("apply permissions to the schema that applyCached returns, set scope: PRIVATE");
   });
 });
 
