@@ -43,6 +43,30 @@ describe("the waiters of a load", () => {
     expect([waiters.isGone, signal.aborted]).toEqual([false, false]);
   });
 
+  it("have a signal that aborts when the time of the load is over, even after their wait, without being gone", () => {
+    const waiters = Waiters.of(undefined);
+    const batch = new Waiters();
+    batch.add({ onLeft: (leave) => waiters.onOver(leave) });
+    let gone = 0;
+    waiters.onGone(() => gone++);
+    const { signal } = waiters;
+    waiters.endWait();
+    waiters.expire();
+    expect([signal.aborted, batch.signal.aborted, waiters.isGone, gone]).toEqual([true, true, false, 0]);
+    let late = 0;
+    waiters.onOver(() => late++);
+    expect(late).toBe(1);
+  });
+
+  it("keep nobody who listens to their signal once the load has ended", () => {
+    const waiters = Waiters.of(undefined);
+    let over = 0;
+    waiters.onOver(() => over++);
+    waiters.end();
+    waiters.expire();
+    expect(over).toBe(0);
+  });
+
   it("do not go when one of them gives up after the wait has ended, or cannot be aborted", () => {
     const ended = new Waiters();
     const giveUp = ended.add(callerWith(new AbortController()));
