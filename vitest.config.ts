@@ -44,7 +44,12 @@ const config: ViteUserConfig = defineConfig({
       project("slow", { include: SLOW, isolate: true }),
       // One project, so that each of its processes imports the sources once, and tests that wait run beside those that count.
       project("shared", {
-        include: ["test/**/*.test.ts", "packages/*/test/**/*.test.ts", "examples/own-store/*.test.ts"],
+        include: [
+          "test/**/*.test.ts",
+          "packages/*/test/**/*.test.ts",
+          "examples/own-store/*.test.ts",
+          "examples/marquee/*.test.ts",
+        ],
         exclude: [...ALONE, ...SLOW],
       }),
     ],

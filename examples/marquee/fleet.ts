@@ -77,6 +77,8 @@ export interface SiteProcess {
   readonly pid: number;
   readonly fields: string;
   readonly responses: string;
+  /** Clears the cache of all processes. */
+  clear(): Promise<void>;
 }
 
 /** Starts a server process on the Redis at a URL or socket, or with a store in its own memory. */
@@ -88,7 +90,18 @@ export function startProcess(database: Database, redis: string | undefined, pref
   return new Promise((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`a server process of the demo exited with code ${code}`)));
     child.on("message", async (message: FromProcess) => {
-      if ("fields" in message) return resolve({ pid: child.pid ?? 0, ...message });
+      if ("cleared" in message) return child.emit("cleared", message.cleared);
+      if ("fields" in message)
+        return resolve({
+          ...message,
+          pid: child.pid ?? 0,
+          async clear() {
+            const cleared = once(child, "cleared");
+            child.send({ clear: true });
+            const [error] = await cleared;
+            if (error !== null) throw new Error(error);
+          },
+        });
       const rows = await database.query(message.sql, message.params);
       if (child.connected) child.send({ id: message.id, rows });
     });

@@ -11,6 +11,8 @@ import { createSiteCache, createSiteSchema, serveSite } from "./site.js";
 /** From a process to its parent. */
 export type FromProcess =
   | { readonly fields: string; readonly responses: string }
+  /** The cache is cleared. Null: without an error. */
+  | { readonly cleared: string | null }
   | { readonly id: number; readonly sql: string; readonly params: readonly (string | number)[] };
 
 const { REDIS, PREFIX = "marquee" } = process.env;
@@ -25,9 +27,13 @@ const database: Database = {
       send({ id: lastId, sql, params });
     }),
 };
-process.on("message", ({ id, rows }: { id: number; rows: never[] }) => {
-  waiting.get(id)?.(rows);
-  waiting.delete(id);
+process.on("message", async (message: { id: number; rows: never[] } | { clear: true }) => {
+  if ("clear" in message) {
+    const error = await cache.clear().then(() => null, String);
+    return send({ cleared: error });
+  }
+  waiting.get(message.id)?.(message.rows);
+  waiting.delete(message.id);
 });
 // Without its parent, the process has nothing to do; the parent may have ended before this line.
 process.once("disconnect", () => process.exit());

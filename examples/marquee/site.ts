@@ -35,7 +35,7 @@ export interface Context {
 /** Returns the visitor whose values PRIVATE fields are. Without one, such fields are not cached. */
 export const identify = ({ userId }: Context): string | undefined => userId;
 
-/** Who may see what the cache does, and clear it. Everyone who can open the demo; in production, operators only. */
+/** Who may see what the cache does. Everyone who can open the demo; in production, operators only. */
 const allow = (): boolean => true;
 
 /** Creates the cache of a process. All processes with the same store and prefix share their entries. */
