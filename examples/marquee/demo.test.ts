@@ -110,7 +110,7 @@ inBrowser("the page of the demo in Chromium", () => {
     expect(schema).toMatch(/\ntype Visitor \{\n.*@cached\(.*\n\}\s*$/);
 
     expect(await card(page, "cold")).toMatch(
-      /a miss, and a hit\.\s+Cold[\s\S]*4 SQL statements[\s\S]*Warm[\s\S]*no SQL/,
+      /a miss, then a hit\.\s+Cold[\s\S]*4 SQL statements[\s\S]*Warm[\s\S]*no SQL/,
     );
 
     await page.click("Ask as guest");

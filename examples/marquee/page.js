@@ -222,7 +222,7 @@ async function showFirst() {
   const { cold, shown } = await coldAndWarm();
   if (hitsOf(cold) > 0) return;
   at("cold-result").replaceChildren(
-    sentence("When this page was opened, it has asked twice: a miss, and a hit."),
+    sentence("When this page was opened, it asked twice: first a miss, then a hit."),
     shown,
   );
   await act("clear");
