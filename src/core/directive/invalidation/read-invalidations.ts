@@ -1,7 +1,7 @@
 import { type GraphQLInterfaceType, type GraphQLObjectType, isInterfaceType } from "graphql";
 import { describeSetting, messageOf } from "../../base/errors.js";
 import { unknownName } from "../../base/option-names.js";
-import { matchesTag, namesTypeOf, sampleOf, type TagTemplate } from "../../keys/tag-template.js";
+import { canMatch, sampleOf } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
 import type { InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { directivesAt, expectedArgument } from "../compile/directives.js";
@@ -111,21 +111,4 @@ export function reportUnmatchedTags(
         logger.warn(
           `graphql-cached: @invalidates on \`${coordinate}\`: no cached field has a tag like \`${tag.text}\`; known tags: ${known}; correct it, unless the tags of a loader or of another schema match`,
         );
-}
-
-/** Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before their first and after their last path. */
-function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
-  if (isText(invalidated)) return matchesTag(produced, invalidated.text) || namesTypeOf(produced, invalidated.text);
-  if (isText(produced)) return matchesTag(invalidated, produced.text);
-  const [first, second] = [endsOf(invalidated), endsOf(produced)];
-  const isPrefix = first.start.startsWith(second.start) || second.start.startsWith(first.start);
-  const isSuffix = first.end.endsWith(second.end) || second.end.endsWith(first.end);
-  return isPrefix && isSuffix;
-}
-
-const isText = ({ pieces }: TagTemplate): boolean => pieces.every((piece) => typeof piece === "string");
-
-function endsOf({ pieces }: TagTemplate): { readonly start: string; readonly end: string } {
-  const textOf = (piece: TagTemplate["pieces"][number] | undefined): string => (typeof piece === "string" ? piece : "");
-  return { start: textOf(pieces[0]), end: textOf(pieces.at(-1)) };
 }
