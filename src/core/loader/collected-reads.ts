@@ -2,7 +2,7 @@ import { isObjectPrototype } from "../base/built-in.js";
 import { JOINED } from "./request-states.js";
 
 /**
- * Collects the names of the properties of `object` that are read from now on. Returns what ends that, and returns the names, with dots for
+ * Collects the names of the properties of `object` that are read from now on. Returns what ends that when it is first called, and returns the names, with dots for
  * properties of objects in it. `paths`: the steps of what is part of the key, whose reads do not count; of an object on the way to one, each
  * property counts by itself. `watch`: watches an object, and returns where its reads are noted. What cannot be watched counts as read.
  */
@@ -23,14 +23,19 @@ export function collectReads(
   const names = new Set(unwatchedIn(object));
   collections.add(names);
   const inKey = new Set(paths.flatMap(([head = "", ...rest]) => (rest.length === 0 || within.has(head) ? [head] : [])));
-  return () => {
+  const end = (): readonly string[] => {
     collections.delete(names);
     const after = namesOf(object);
     // What came or went was read or written by means that nobody sees.
     for (const name of [...unwatchedIn(object), ...after.filter((name) => !before.has(name))]) names.add(name);
     for (const name of before) if (!after.includes(name)) names.add(name);
-    const ofObjects = [...within].flatMap(([head, end]) => end().map((name) => `${head}.${name}`));
+    const ofObjects = [...within].flatMap(([head, endOf]) => endOf().map((name) => `${head}.${name}`));
     return [...[...names].filter((name) => !inKey.has(name)), ...ofObjects];
+  };
+  let read: readonly string[] | undefined;
+  return () => {
+    read ??= end();
+    return read;
   };
 }
 
