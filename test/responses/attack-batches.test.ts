@@ -12,7 +12,8 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-it("a batch of Apollo Server stores each of its responses, whichever ends first", async () => {
+/** Apollo Server with batches. `state.until`: when the slow field returns. Returns what asks for several queries at once. */
+async function openBatches() {
   const state = { until: Promise.resolve() as Promise<unknown>, executions: 0 };
   const resolvers = {
     Query: {
@@ -45,8 +46,13 @@ it("a batch of Apollo Server stores each of its responses, whichever ends first"
       context: async () => ({ user }),
     });
     await settle();
-    return [headers.get("cache-control"), (body as { string: string }).string];
+    return { control: headers.get("cache-control"), text: (body as { string: string }).string };
   };
+  return { state, ask };
+}
+
+it("a batch of Apollo Server stores each of its responses, whichever ends first", async () => {
+  const { state, ask } = await openBatches();
   const held = gate();
   state.until = held.passed as Promise<unknown>;
   const first = ask(["{ quick }", "{ slow }"]);
@@ -58,38 +64,14 @@ it("a batch of Apollo Server stores each of its responses, whichever ends first"
 });
 
 it("a batch of Apollo Server says no more of caches than its narrowest response, hit or miss", async () => {
-  const resolvers = {
-    Query: {
-      quick: () => "quick",
-      slow: () => "slow",
-      mine: (_: unknown, __: unknown, { user }: { user?: string }) => user,
-    },
-  };
-  const { cache, schema } = openSite({ typeDefs, resolvers, server: "cache.execute" });
-  const apollo = new ApolloServer({
-    schema,
-    plugins: [cachedPlugin(cache as never, { responses: true })],
-    csrfPrevention: false,
-    allowBatchedHttpRequests: true,
-  });
-  await apollo.start();
-  onTestFinished(() => apollo.stop());
+  const { ask } = await openBatches();
   for (const user of ["ann", "ann", "bob", "bob"])
     for (const queries of [
       ["{ quick }", "{ mine }"],
       ["{ mine }", "{ quick }"],
     ]) {
-      const { headers, body } = await apollo.executeHTTPGraphQLRequest({
-        httpGraphQLRequest: {
-          method: "POST",
-          headers: new Map([["content-type", "application/json"]]) as never,
-          search: "",
-          body: queries.map((query) => ({ query })),
-        },
-        context: async () => ({ user }),
-      });
-      await settle();
-      expect((body as { string: string }).string).toContain(user);
-      expect(headers.get("cache-control")).toBe("max-age=60, private");
+      const { control, text } = await ask(queries, user);
+      expect(text).toContain(user);
+      expect(control).toBe("max-age=60, private");
     }
 });

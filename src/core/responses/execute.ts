@@ -4,6 +4,7 @@ import { CachedError, describeSetting, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import { isEmptyRoot } from "../directive/look-ahead/query-reads.js";
 import type { CacheParts } from "../parts.js";
+import { OperationPlanners } from "./operation-plan.js";
 import { type ResponsesOptions, resolveResponses } from "./options.js";
 import { ResponseCache } from "./response-cache.js";
 import { endWith } from "./response-execution.js";
@@ -12,11 +13,13 @@ import { resultOf } from "./stored-response.js";
 /** The response caches of `cache.execute`, by the content of their options: calls often write the object anew. */
 export class ResponseCaches {
   readonly #parts: CacheParts;
+  readonly #planners: OperationPlanners;
   readonly #known = new WeakMap<object, ResponseCache>();
   readonly #byContent = new Map<string, ResponseCache>();
 
   constructor(parts: CacheParts) {
     this.#parts = parts;
+    this.#planners = new OperationPlanners(parts);
   }
 
   /** Undefined: there are too many already, which is logged once. Throws `CACHED_OPTION_INVALID`. */
@@ -37,7 +40,11 @@ export class ResponseCaches {
       );
       return undefined;
     }
-    const responses = getOrMake(this.#byContent, content, () => new ResponseCache(this.#parts, resolved, true));
+    const responses = getOrMake(
+      this.#byContent,
+      content,
+      () => new ResponseCache(this.#parts, this.#planners, resolved, true),
+    );
     this.#known.set(options, responses);
     return responses;
   }

@@ -22,6 +22,7 @@ import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import { SchemaFacts } from "./field-facts.js";
+import type { Operation } from "./response-execution.js";
 
 export interface OperationPlan {
   /** The digest of the operation and its fragments, printed. What cannot change the response is not part of it. */
@@ -57,6 +58,22 @@ interface Place {
 
 const textOf = ({ type, isHinted, isCached, isPublic }: Place): string =>
   `${type.name} ${isHinted} ${isCached} ${isPublic}`;
+
+/** The plans of the operations of all schemas, for everyone who asks for one. */
+export class OperationPlanners {
+  readonly #parts: CacheParts;
+  readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
+
+  constructor(parts: CacheParts) {
+    this.#parts = parts;
+  }
+
+  /** Undefined if the document, which is valid, has no such operation. */
+  plan({ schema, document, operationName }: Pick<Operation, "schema" | "document" | "operationName">) {
+    const planner = getOrMake(this.#planners, schema, () => new OperationPlanner(schema, this.#parts));
+    return planner.plan(document, operationName);
+  }
+}
 
 export class OperationPlanner {
   readonly #schema: GraphQLSchema;

@@ -16,7 +16,7 @@ import { ServedReport } from "../tier/request/served-report.js";
 import { NO_TAGS, type RequestTags } from "../tier/request/tags.js";
 import { Admission, type OperationState } from "./admission.js";
 import { CollectedParts, collecting } from "./collected-parts.js";
-import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
+import type { OperationPlan, OperationPlanners } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
 import { PrivateReads } from "./private-reads.js";
 import {
@@ -26,7 +26,7 @@ import {
   type Operation,
   type ResponseAge,
   type ResponseExecution,
-  UNRECORDED,
+  unrecordedExecution,
   unstoredExecution,
 } from "./response-execution.js";
 import { type ResponseKey, reportStart, responseKey, shapeOf } from "./response-key.js";
@@ -41,7 +41,8 @@ export class ResponseCache {
   readonly options: ResolvedResponses;
   readonly #parts: CacheParts;
   readonly #usesPolicies: boolean;
-  readonly #schemas = new WeakMap<GraphQLSchema, { readonly planner: OperationPlanner; readonly variant: Variant }>();
+  readonly #planners: OperationPlanners;
+  readonly #variants = new WeakMap<GraphQLSchema, Variant>();
   readonly #admission: Admission;
   readonly #privateReads: PrivateReads;
   readonly #memo: Memo;
@@ -50,9 +51,10 @@ export class ResponseCache {
   readonly #shared: WeakMap<StoredText, Record<string, unknown>> | undefined;
 
   /** `usesPolicies`: whether the policies of cached fields decide how long responses are kept. Otherwise the server does. */
-  constructor(parts: CacheParts, options: ResolvedResponses, usesPolicies: boolean) {
+  constructor(parts: CacheParts, planners: OperationPlanners, options: ResolvedResponses, usesPolicies: boolean) {
     const hasMemory = parts.tier.memory !== undefined;
     this.#parts = parts;
+    this.#planners = planners;
     this.options = options;
     this.#usesPolicies = usesPolicies;
     const { maxOperations } = options;
@@ -65,7 +67,7 @@ export class ResponseCache {
 
   /** Prepares for a schema when a server starts, so that no request has to. */
   prepare(schema: GraphQLSchema): void {
-    this.#stateOf(schema);
+    this.#variantOf(schema);
   }
 
   /** Returns what to do with an operation. Undefined: nothing. `observer`: that of the request, which goes on to be told of all reads. Never rejects. */
@@ -90,38 +92,38 @@ export class ResponseCache {
   }
 
   /** Returns the age of the response of an operation by the schema and the policies of cached fields, for servers without rules of their own. */
-  ageOf({ schema, document, operationName }: Operation): ResponseAge | undefined {
-    const { ownMaxAge = 0, isPrivate = false } = this.#stateOf(schema).planner.plan(document, operationName) ?? {};
+  ageOf(operation: Operation): ResponseAge | undefined {
+    const { ownMaxAge = 0, isPrivate = false } = this.#planners.plan(operation) ?? {};
     return ownMaxAge === 0 ? undefined : { maxAge: ownMaxAge, isPrivate };
   }
 
   #begin(operation: Operation, observer: Observer | undefined): Promise<Begun> | undefined {
     const { requestStates, tier, clock, loaders } = this.#parts;
-    const { planner, variant } = this.#stateOf(operation.schema);
-    const plan = planner.plan(operation.document, operation.operationName);
+    const variant = this.#variantOf(operation.schema);
+    const plan = this.#planners.plan(operation);
     if (plan === undefined || plan.obstacle !== undefined) return undefined;
     const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
     if (this.#usesPolicies && !isExpected) return undefined;
     const learned = this.#admission.of(plan.digest);
     const owner = this.#ownerOf(operation.context, plan, learned);
     const { isPrivate } = owner;
-    const unrecorded = Promise.resolve<Begun>({ kind: "execute", execution: { ...UNRECORDED, isPrivate } });
+    const unrecorded = async (): Promise<Begun> => executing(unrecordedExecution(isPrivate));
     const override = requestStates.overrideOf(operation.context);
-    if (override === "BYPASS" || tier.loads.enclosing() !== undefined) return unrecorded;
+    if (override === "BYPASS" || tier.loads.enclosing() !== undefined) return unrecorded();
     // Which loaders its resolvers call is not known.
     const read = tier.modes.isUnrestricted ? [] : [RESPONSES, ...plan.coordinates, ...loaders.keys()];
-    if (read.some((coordinate) => tier.modes.isOff(coordinate))) return unrecorded;
+    if (read.some((coordinate) => tier.modes.isOff(coordinate))) return unrecorded();
     if (!(learned.isCacheable ?? isExpected)) {
       const execution = unstoredExecution(isPrivate, (age) => {
         learned.isCacheable = age !== undefined;
       });
-      return Promise.resolve({ kind: "execute", execution });
+      return Promise.resolve(executing(execution));
     }
-    if (!owner.isKnown) return unrecorded;
+    if (!owner.isKnown) return unrecorded();
     const isWatched = !isPrivate && !plan.isPublic;
     const { keyPaths } = this.options;
     const named = responseKey(this.#parts, operation, plan, { ...owner, variant, keyPaths, isWatched });
-    if (named === undefined || this.#admission.isUnstorable(named.key.digest, clock.now())) return unrecorded;
+    if (named === undefined || this.#admission.isUnstorable(named.key.digest, clock.now())) return unrecorded();
     return this.#read({ operation, plan, learned, named, observer, isForced: override === "REFRESH" });
   }
 
@@ -157,7 +159,7 @@ export class ResponseCache {
     }
     const passes = isKnown && !asked.isForced && this.#admission.passes(asked.learned, key.digest);
     // It would be in memory.
-    if (passes && memory !== undefined) return { kind: "execute", execution: { ...UNRECORDED, isPrivate } };
+    if (passes && memory !== undefined) return executing(unrecordedExecution(isPrivate));
     return this.#fromStore(asked, isKnown && !passes, known, policy);
   }
 
@@ -182,9 +184,7 @@ export class ResponseCache {
     const admission = this.#admission;
     const isAdmitted = isForced || (mayStore && admission.hasRoom(learned, clock.now()));
     return new Promise((resolve) => {
-      const { isPrivate } = named;
-      const execute = (execution: ResponseExecution = { ...UNRECORDED, isPrivate }): void =>
-        resolve({ kind: "execute", execution });
+      const execute = (execution = unrecordedExecution(named.isPrivate)): void => resolve(executing(execution));
       let report: ReadReport | undefined;
       const request: ReadRequest = {
         key,
@@ -339,8 +339,8 @@ export class ResponseCache {
     };
   }
 
-  #stateOf(schema: GraphQLSchema): { readonly planner: OperationPlanner; readonly variant: Variant } {
-    return getOrMake(this.#schemas, schema, () => {
+  #variantOf(schema: GraphQLSchema): Variant {
+    return getOrMake(this.#variants, schema, () => {
       const variant = this.#parts.keys.variant({
         kind: "response",
         shape: shapeOf(schema, this.#parts),
@@ -351,7 +351,7 @@ export class ResponseCache {
       });
       this.#parts.variants.declare(RESPONSES, variant);
       if (this.options.tags === undefined) reportStart(schema, this.#parts);
-      return { planner: new OperationPlanner(schema, this.#parts), variant };
+      return variant;
     });
   }
 }
@@ -386,6 +386,8 @@ export type Begun =
     }
   /** Execute it, and call `end` with what came of it. */
   | { readonly kind: "execute"; readonly execution: ResponseExecution };
+
+const executing = (execution: ResponseExecution): Begun => ({ kind: "execute", execution });
 
 const IDENTIFY_MISSING =
   "createCache: `identify`: expected a function, got undefined; pass createCache({ identify: (context) => context.userId })";

@@ -13,8 +13,7 @@ export const unstoredExecution = (
   isPrivate: boolean,
   learn: (age: ResponseAge | undefined) => void,
 ): ResponseExecution => ({
-  ...UNRECORDED,
-  isPrivate,
+  ...unrecordedExecution(isPrivate),
   async end({ errors, data }, age, obstacle) {
     if (errors === undefined && data != null) learn(obstacle === undefined ? age : undefined);
     return undefined;
@@ -59,7 +58,7 @@ export interface ResponseExecution {
   /** The paths into the context in its key. */
   readonly contextPaths?: readonly string[];
   /** Runs it. */
-  run?<T>(execute: () => T): T;
+  run<T>(execute: () => T): T;
   /** Notes that all resolvers have returned: what is read of the context from now on is no part of the response. */
   executed?(): void;
   /**
@@ -82,11 +81,12 @@ function storedOf({ data, extensions = {} }: ExecutedResponse, names: readonly s
 }
 
 /** An execution of which the cache learns nothing. */
-export const UNRECORDED: ResponseExecution = {
-  isPrivate: false,
+export const unrecordedExecution = (isPrivate: boolean): ResponseExecution => ({
+  isPrivate,
+  run: (execute) => execute(),
   end: async () => undefined,
   abandon: () => undefined,
-};
+});
 
 /** What the execution of a load knows of its response, and what happens when it has ended. */
 export interface ExecutionLoad {
@@ -172,7 +172,7 @@ export async function endWith<Result extends object>(
 ): Promise<Result | StoredResult> {
   let result: Result | undefined;
   try {
-    result = await (execution.run === undefined ? run() : execution.run(run));
+    result = await execution.run(run);
   } finally {
     if (!isSingle(result)) execution.abandon();
   }

@@ -2,6 +2,7 @@
 import type { GraphQLSchema } from "graphql";
 import { checkServed } from "../../core/directive/compile/served-schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
+import { OperationPlanners } from "../../core/responses/operation-plan.js";
 import { resolveResponses } from "../../core/responses/options.js";
 import { ResponseCache } from "../../core/responses/response-cache.js";
 import type { ExecutedResponse, ResponseAge } from "../../core/responses/response-execution.js";
@@ -41,9 +42,10 @@ export function openAdapter<Context>(
   const parts = partsOf(cache, caller);
   checkTraceOptions(options, caller, names);
   const stored = resolveResponses(options.responses, caller, parts);
-  const responses = stored && new ResponseCache(parts, stored, usesPolicies);
+  const planners = new OperationPlanners(parts);
+  const responses = stored && new ResponseCache(parts, planners, stored, usesPolicies);
   const forEdge = resolveEdge(options.edge, caller, parts);
-  const edge = forEdge && new Edge(parts, forEdge);
+  const edge = forEdge && new Edge(parts, planners, forEdge);
   return {
     parts,
     responses,

@@ -10,7 +10,7 @@ import type {
 } from "@apollo/server";
 import { type Observer, OVERRIDES, type Readable } from "../../core/loader/request-states.js";
 import type { ExecutedResponse, ResponseAge, ResponseExecution } from "../../core/responses/response-execution.js";
-import { resultOf } from "../../core/responses/stored-response.js";
+import { dataTextOf, resultOf } from "../../core/responses/stored-response.js";
 import { isAllowed } from "../../tools/inspection/access.js";
 import {
   mistakeInTrace,
@@ -228,11 +228,8 @@ function watchResult({ response, overallCachePolicy }: Asked): () => ExecutedRes
 
 /** Data that is not JSON is not stored. */
 function copyOfData(data: unknown): unknown {
-  try {
-    return JSON.parse(JSON.stringify(data ?? null));
-  } catch {
-    return data;
-  }
+  const text = dataTextOf(data);
+  return text === undefined ? data : JSON.parse(text);
 }
 
 /** Ends the execution of a response, which is stored if the rules of Apollo Server allow it. */

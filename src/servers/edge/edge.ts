@@ -1,12 +1,10 @@
-import type { GraphQLSchema } from "graphql";
-import { getOrMake } from "../../core/base/multimap.js";
 import { nameOfSubject, RESPONSES, type Subject } from "../../core/keys/key.js";
 import { namesOf } from "../../core/loader/collected-reads.js";
 import { identityMistake, identityOf } from "../../core/loader/identity.js";
 import type { Observer } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
 import { CollectedParts, collecting } from "../../core/responses/collected-parts.js";
-import { type OperationPlan, OperationPlanner } from "../../core/responses/operation-plan.js";
+import type { OperationPlan, OperationPlanners } from "../../core/responses/operation-plan.js";
 import type { Begun } from "../../core/responses/response-cache.js";
 import type {
   ExecutedResponse,
@@ -23,12 +21,13 @@ import type { ResolvedEdge } from "./options.js";
 export class Edge {
   readonly #parts: CacheParts;
   readonly #options: ResolvedEdge;
-  readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
+  readonly #planners: OperationPlanners;
   /** Of the properties of all contexts. */
   readonly #names = new Set<string>();
 
-  constructor(parts: CacheParts, options: ResolvedEdge) {
+  constructor(parts: CacheParts, planners: OperationPlanners, options: ResolvedEdge) {
     this.#parts = parts;
+    this.#planners = planners;
     this.#options = options;
   }
 
@@ -60,8 +59,7 @@ export class Edge {
   }
 
   #respond(origin: ClockOrigin | undefined, context: unknown): EdgeResponse {
-    const planOf = ({ schema, document, operationName }: Executed): OperationPlan | undefined =>
-      getOrMake(this.#planners, schema, () => new OperationPlanner(schema, this.#parts)).plan(document, operationName);
+    const planOf = (operation: Executed): OperationPlan | undefined => this.#planners.plan(operation);
     const missingIn = (context: object): readonly string[] => this.#missingIn(context);
     return new EdgeResponse({ parts: this.#parts, options: this.#options, planOf, missingIn, origin, context });
   }
