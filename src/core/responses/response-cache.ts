@@ -194,7 +194,7 @@ export class ResponseCache {
         tags: TAGS_OF_LOADS,
         // The server has begun to work on the request before: there is nothing to hold back.
         needsNoSlot: true,
-        load: (_waiters, control) => {
+        load: (waiters, control) => {
           // The caller has the stale response.
           const isRefresh = report?.outcome === "stale";
           const older = async (): Promise<StoredResponse | undefined> => {
@@ -202,6 +202,8 @@ export class ResponseCache {
             return value instanceof StoredText ? new StoredResponse(value, this.#shared) : undefined;
           };
           const { execution, loaded } = this.#lease(asked, { control, older });
+          // It may never end, and everything of unknown origin would be a part of it.
+          waiters.onOver(() => execution.abandon());
           if (isRefresh) void this.#refresh(operation, execution);
           else execute(execution);
           return loaded;
