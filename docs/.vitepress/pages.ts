@@ -1,7 +1,7 @@
 /** The pages by task, in the order in which a reader needs them. A test compares the list with the files. */
 export const PAGES: Readonly<Record<string, readonly string[]>> = {
   Start: ["getting-started", "servers"],
-  "Cache fields": ["cache-policies", "invalidation", "private-data", "resolvers", "loaders"],
+  Cache: ["functions-and-loaders", "fields", "invalidation", "private-data"],
   "Cache more at once": ["responses", "edge"],
   Stores: ["stores", "outbox"],
   "In production": ["deploying", "operating", "inspection"],

@@ -24,7 +24,7 @@ declare global {
   const db: Db;
   const context: Context;
   const cache: Cache<Context>;
-  /** The loader of the loaders page. */
+  /** The loader of the page about loaders. */
   const movies: (context: Context) => CachedLoader<number, Movie>;
   const client: RedisClient;
   const typeDefs: string;
