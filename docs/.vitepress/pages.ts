@@ -5,7 +5,7 @@ export const PAGES: Readonly<Record<string, readonly string[]>> = {
   "Cache more at once": ["responses", "edge"],
   Stores: ["stores", "outbox"],
   "In production": ["deploying", "operating", "inspection"],
-  "Test and measure": ["testing", "performance"],
+  Measure: ["performance"],
   Decide: ["comparison", "guarantees"],
   "Look up": ["recipes", "reference"],
 };

@@ -215,7 +215,7 @@ describe("graphql-cached check", () => {
   });
 
   it("prints what the docs show for the schema above it", async () => {
-    const blocks = codeBlocks(read("docs/testing.md"));
+    const blocks = codeBlocks(read("docs/recipes.md"));
     const nth = blocks.findIndex(({ text }) => text.startsWith("npx graphql-cached check schema.graphql"));
     const path = file(blocks[nth - 1]?.text ?? "");
     const { out } = await run("check", path);
