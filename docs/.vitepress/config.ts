@@ -9,11 +9,11 @@ const FOLDER = fileURLToPath(new URL("..", import.meta.url));
 const REPOSITORY = "https://github.com/graphql-cached/graphql-cached";
 const SITE = process.env.DOCS_URL ?? "https://graphql-cached.dev";
 const SUMMARY =
-  "A field-level cache for GraphQL servers: annotate a field with @cached, and each key is loaded once across all processes.";
+  "A cache for GraphQL servers: each value of your schema is loaded once, however many requests and servers ask for it, and never served after you have changed it.";
 
 const source = (page: string): string => readFileSync(join(FOLDER, `${page}.md`), "utf8");
 const title = (page: string): string => /^# (.+)$/m.exec(source(page))?.[1] ?? page;
-/** The two sentences that every page opens with. */
+/** The sentences that every page opens with. */
 const opening = (page: string): string => (source(page).split(/\n{2,}/)[1] ?? "").replaceAll("\n", " ");
 const all = Object.values(PAGES).flat();
 
@@ -62,15 +62,9 @@ export default defineConfig({
   // The SDL is copied beside the pages when they are built.
   ignoreDeadLinks: [/^\/schema\//],
   lastUpdated: false,
-  rewrites: { "getting-started.md": "index.md" },
   markdown: { anchor: { slugify }, config: linkToRepository },
   head: [["link", { rel: "icon", href: "/favicon.svg", type: "image/svg+xml" }]],
-  transformHead: ({ page }) => [
-    [
-      "link",
-      { rel: "alternate", type: "text/markdown", href: `/${page === "index.md" ? "getting-started.md" : page}` },
-    ],
-  ],
+  transformHead: ({ page }) => [["link", { rel: "alternate", type: "text/markdown", href: `/${page}` }]],
   themeConfig: {
     search: { provider: "local" },
     outline: [2, 3],
@@ -80,7 +74,9 @@ export default defineConfig({
     ],
     sidebar: Object.entries(PAGES).map(([text, pages]) => ({
       text,
-      items: pages.map((page) => ({ text: title(page), link: page === "getting-started" ? "/" : `/${page}` })),
+      items: pages.map((page) =>
+        page === "index" ? { text: "Should I use this?", link: "/" } : { text: title(page), link: `/${page}` },
+      ),
     })),
     socialLinks: [{ icon: "github", link: REPOSITORY }],
     footer: { message: "MIT licensed" },
