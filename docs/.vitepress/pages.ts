@@ -4,7 +4,7 @@ export const PAGES: Readonly<Record<string, readonly string[]>> = {
   Cache: ["functions-and-loaders", "fields", "invalidation", "private-data"],
   "Cache more at once": ["responses", "edge"],
   Stores: ["stores", "outbox"],
-  "In production": ["deploying", "operating", "inspection"],
+  "In production": ["operating"],
   Measure: ["performance"],
   Decide: ["comparison", "guarantees"],
   "Look up": ["recipes", "reference"],

@@ -68,8 +68,8 @@ describe("the Grafana dashboard", () => {
   });
 });
 
-describe("the page about operating", () => {
-  const page = read("docs/operating.md");
+describe("the README", () => {
+  const page = read("packages/observability/README.md");
 
   it("lists every metric, with its name in Prometheus, unit, attributes and meaning", async () => {
     const names = [...(await registeredMetrics()).keys()];

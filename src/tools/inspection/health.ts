@@ -9,7 +9,7 @@ export const HEALTH_CODES = {
   INVALIDATIONS_UNCONFIRMED:
     "The store has not confirmed all invalidations of this process. Other processes may still serve the old values.",
   CONNECTION_FAILED:
-    "A connection that the store has opened for itself cannot be used: for wake-ups, without which waiting callers poll; or for memory with `maxStalenessMs`, which then learns of invalidations when it asks.",
+    "A connection of the store's own cannot be used: waiting callers poll, and memory with `maxStalenessMs` asks for invalidations.",
   PERMISSION_MISSING: "The server does not allow this user an operation that the cache needs.",
   SOURCE_BREAKER_OPEN: "The loads of a field or loader have failed repeatedly and are refused for a moment.",
   SOURCE_OVERLOADED:
