@@ -21,6 +21,8 @@ const pages = [
 const blocks = pages.flatMap((page) => codeBlocks(read(page)).map((block, index) => ({ page, index, block })));
 /** A block without imports or exports is a module, too: its names are its own. */
 const asModule = (text: string): string => (/^(import|export) /m.test(text) ? text : `${text}\nexport {};\n`);
+/** The program that a block is an excerpt of, as in `ts from examples/nestjs/server.ts`; tests of the examples run it. */
+const programOf = ({ flags: [flag, path] }: CodeBlock): string | undefined => (flag === "from" ? path : undefined);
 
 const project = packedPackage("docs");
 project.installPackages();
@@ -30,7 +32,7 @@ project.write("public-types.ts", read("test/types/public-types.ts"));
 /** The path of the program of each block. */
 const programs = new Map(
   blocks
-    .filter(({ block }) => block.language === "ts")
+    .filter(({ block }) => block.language === "ts" && programOf(block) === undefined)
     .map(({ page, block }) => [
       block,
       project.write(`${page.replaceAll(/[/.]/g, "-")}-line-${block.line}.ts`, asModule(block.text)),
@@ -66,6 +68,20 @@ describe("code blocks of README and docs", () => {
       expect(output?.language, "a `text` block with the output follows").toBe("text");
       expect(project.run(programs.get(block) as string, await serversOf(block.text))).toBe(output?.text);
     }, 60_000);
+
+  const excerpts = blocks.filter(({ block }) => programOf(block) !== undefined);
+  it.each(excerpts.map(({ page, block }) => [programOf(block) as string, page, block.line, block] as const))(
+    "that are excerpts of %s have its lines in its order: %s, line %i",
+    (path, _page, _line, block) => {
+      const program = read(path);
+      let at = 0;
+      for (const part of block.text.split(/^ *\/\/ …\n/m)) {
+        const found = program.indexOf(part, at);
+        expect(found, part).toBeGreaterThanOrEqual(at);
+        at = found + part.length;
+      }
+    },
+  );
 
   it.each(
     blocks

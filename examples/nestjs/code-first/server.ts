@@ -91,7 +91,7 @@ class MoviesResolver {
   }
 }
 
-/** Nest stops the server before: requests under way still have the cache. */
+/** Runs once Nest has stopped the server, so requests under way still have the cache. */
 class CloseCache {
   async onApplicationShutdown(): Promise<void> {
     await cache.close();
