@@ -13,11 +13,11 @@ const BLOCK = /(<!-- figures (\S+) of (\S+) -->\n)([\s\S]*?)(<!-- end of figures
 
 /** The columns of the short table: a measure of the page and how the table calls it. */
 const SUMMARY: readonly (readonly [measure: string, title: string])[] = [
-  ["of by hand", "requests a second, of by hand"],
-  ["of by hand, source 20 ms", "the same with a slow source"],
+  ["of by hand", "speed"],
+  ["of by hand, source 20 ms", "slow source"],
   ["p99", "p99"],
-  ["source calls a request", "calls of the source, a request"],
-  ["stale values", "values older than a confirmed change"],
+  ["source calls a request", "source calls per request"],
+  ["stale values", "stale values"],
 ];
 
 /** The columns of the table of caches: a measure of a scenario and how the table calls it. */

@@ -5,7 +5,6 @@ export const PAGES: Readonly<Record<string, readonly string[]>> = {
   "Cache more at once": ["responses", "edge"],
   Stores: ["stores", "outbox"],
   "In production": ["operating"],
-  Measure: ["performance"],
   Decide: ["comparison", "guarantees"],
   "Look up": ["recipes", "reference"],
 };

@@ -9,27 +9,28 @@ const pages = ["README.md", "bench/README.md", ...filesIn("docs", ".md"), ...fil
 );
 
 describe("figures of the benchmarks", () => {
-  it("are on the page about performance, its chart, which is on the README, and the page of the benchmarks", () => {
+  it("are on the page that compares caches, its chart, which is on the README, and the page of the benchmarks", () => {
     expect(pages).toEqual(
-      expect.arrayContaining(["docs/performance.md", "docs/images/page-figures.svg", "bench/README.md"]),
+      expect.arrayContaining(["docs/comparison.md", "docs/images/page-figures.svg", "bench/README.md"]),
     );
     expect(read("README.md")).toContain("(docs/images/page-figures.svg)");
   });
 
-  it("show every contender of the page, and every missed target, on the page about performance", () => {
-    const page = read("docs/performance.md");
+  it("show every contender of the page where caches are compared, and every missed target there or beside the benchmarks", () => {
+    const [page, bench] = [read("docs/comparison.md"), read("bench/README.md")];
     const blocks = blocksOf(page);
-    expect(blocks.map(({ name }) => name)).toEqual(["summary", "caches", "missed"]);
+    expect(blocks.map(({ name }) => name)).toEqual(["summary"]);
+    expect(blocksOf(bench).map(({ name }) => name)).toEqual(["about", "caches", "missed"]);
     const { scenarios } = readReport((blocks[0] as { file: string }).file);
     for (const { contender } of scenarios.page?.rows ?? []) expect(page).toContain(`| ${contender} `);
     // The values of one measure are in the list or in a column of a table.
     for (const scenario of Object.values(scenarios))
       for (const { result, measured } of evaluateTargets(scenario))
-        if (result === "missed") expect(page).toContain(measured.replace(/ \(.*/, ""));
+        if (result === "missed") expect(page + bench).toContain(measured.replace(/ \(.*/, ""));
   });
 
   it("say of every contender of the page what it is and how this library compares with it", () => {
-    const page = read("docs/performance.md");
+    const page = read("docs/comparison.md");
     const [summary] = blocksOf(page);
     const rows = readReport((summary as { file: string }).file).scenarios.page?.rows ?? [];
     expect(rows.length).toBeGreaterThan(0);
