@@ -106,9 +106,10 @@ describe("the packages beside the root", () => {
       expect(read(file), file).not.toMatch(/\bimport\.meta\b|^(?:const .* = )?await /m);
   });
 
-  it.each(names)("%s has a README of at most 50 lines with a program that docs.test.ts runs", (name) => {
+  // It is the only page of the package: the site links to it.
+  it.each(names)("%s has a README of at most 100 lines with a program that docs.test.ts runs", (name) => {
     const readme = read(`packages/${name}/README.md`);
-    expect(readme.split("\n").length).toBeLessThanOrEqual(51);
+    expect(readme.split("\n").length).toBeLessThanOrEqual(101);
     expect(readme).toContain("```ts run\n");
   });
 });
