@@ -1,6 +1,7 @@
 import { useData } from "vitepress";
 import DefaultTheme from "vitepress/theme";
 import { defineComponent, h } from "vue";
+import "./style.css";
 
 /** The link under each page to the page as it is written. */
 const MarkdownLink = defineComponent({
