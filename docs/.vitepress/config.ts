@@ -62,6 +62,8 @@ export default defineConfig({
   // The SDL is copied beside the pages when they are built.
   ignoreDeadLinks: [/^\/schema\//],
   lastUpdated: false,
+  // Images are files, so that style.css can tell charts by their names.
+  vite: { build: { assetsInlineLimit: 0 } },
   markdown: { anchor: { slugify }, config: linkToRepository },
   head: [["link", { rel: "icon", href: "/favicon.svg", type: "image/svg+xml" }]],
   transformHead: ({ page }) => [["link", { rel: "alternate", type: "text/markdown", href: `/${page}` }]],
