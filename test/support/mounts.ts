@@ -6,7 +6,7 @@ import fastify from "fastify";
 import { createSchema, createYoga } from "graphql-yoga";
 import { afterCaches } from "./world.js";
 
-/** Each returns the URL of the handler, which is mounted as docs/inspector.md says. */
+/** Each returns the URL of the handler, which is mounted as packages/inspector/README.md says. */
 export const MOUNTS: Readonly<Record<string, (handler: InspectorHandler) => Promise<string>>> = {
   "node:http": (handler) => listen(createServer(handler)),
   "a middleware that has parsed the body": (handler) =>
