@@ -3,7 +3,7 @@ export const PAGES: Readonly<Record<string, readonly string[]>> = {
   Start: ["index", "getting-started", "servers"],
   Cache: ["functions-and-loaders", "fields", "invalidation", "private-data"],
   "Cache more at once": ["responses", "edge"],
-  Stores: ["stores", "outbox"],
+  Stores: ["stores"],
   "In production": ["operating"],
   Decide: ["comparison", "guarantees"],
   "Look up": ["recipes", "reference"],
