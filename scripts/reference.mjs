@@ -1,6 +1,6 @@
 /**
  * Writes the generated tables of docs/reference.md: what the sources say about options, errors, events, directives and
- * reasons.
+ * outcomes.
  *
  *   node scripts/reference.mjs            writes them
  *   node scripts/reference.mjs --check    fails if they are not those of the sources
@@ -45,7 +45,7 @@ function optionsOf(name) {
     .map(([, docs, option]) => [code(option), documented(option, docs)]);
 }
 
-/** The values of an enum, or the arguments of a directive, with their descriptions. */
+/** The arguments of a directive, with their descriptions. */
 function describedIn(file, start, end, member) {
   const body = bodyOf(read(file), start, end);
   const members = [
@@ -53,8 +53,6 @@ function describedIn(file, start, end, member) {
   ];
   return members.map(([, block, line, name]) => [code(name), cell(oneLine(block ?? line.replaceAll("\\", "")))]);
 }
-
-const enumOf = (name) => describedIn("schema/inspection.graphql", `enum ${name} {`, "\n}", "(\\w+)$");
 
 /** The events with their properties and docblocks. */
 function events() {
@@ -99,7 +97,6 @@ const BLOCKS = {
   errors: () => table(["code", "meaning"], textsOf("src/core/base/errors.ts", "export const CODES = {")),
   events: () => table(["event", "properties", "when"], events()),
   outcomes: () => table(["outcome", "meaning"], outcomes()),
-  CacheBypassReason: () => table(["reason", "why"], enumOf("CacheBypassReason")),
 };
 
 /** The names of all blocks. */
@@ -107,7 +104,7 @@ export const BLOCK_NAMES = Object.keys(BLOCKS);
 
 /** Returns the page with its generated tables as the sources have them. */
 export const withTables = (page) =>
-  page.replaceAll(/(<!-- generated from sources: (\S+) -->\n)[\s\S]*?(<!-- end -->)/g, (_match, start, name, end) => {
+  page.replaceAll(/(<!-- generated: (\S+) -->\n)[\s\S]*?(<!-- end -->)/g, (_match, start, name, end) => {
     if (!(name in BLOCKS))
       throw new Error(`reference: expected one of ${BLOCK_NAMES.join(", ")} in ${PAGE}, got ${name}`);
     return `${start}\n${BLOCKS[name]()}\n\n${end}`;

@@ -44,11 +44,11 @@ describe("the documentation site", () => {
   it("has reference tables that say what the sources say", () => {
     const page = read("docs/reference.md");
     expect(withTables(page)).toBe(page);
-    for (const name of BLOCK_NAMES) expect(page, name).toContain(`<!-- generated from sources: ${name} -->`);
+    for (const name of BLOCK_NAMES) expect(page, name).toContain(`<!-- generated: ${name} -->`);
   });
 
   it("refuses a table that the sources do not have", () => {
-    expect(() => withTables("<!-- generated from sources: Nothing -->\n<!-- end -->")).toThrow(
+    expect(() => withTables("<!-- generated: Nothing -->\n<!-- end -->")).toThrow(
       "reference: expected one of options,",
     );
   });

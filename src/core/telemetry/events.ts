@@ -3,12 +3,12 @@ import type { CachedError } from "../base/errors.js";
 /**
  * How a read ended.
  *
- * - `hit`: a fresh value from the store, or from the memory of the process.
+ * - `hit`: a fresh value from the store or from memory.
  * - `stale`: a stale value, while it is refreshed or after `softTimeoutMs`.
  * - `staleIfError`: a stale value, because the load failed or could not be tried.
- * - `loaded`: its own load, which may also have failed.
+ * - `loaded`: the result of its own load, which may have failed.
  * - `coalesced`: the result of another caller's load, in this or another process.
- * - `bypassed`: a value without the cache; the event is `resolver.bypassed`.
+ * - `bypassed`: a value without the cache. The event is `resolver.bypassed`.
  */
 export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
 
@@ -67,51 +67,45 @@ export type ConnectionUse = "wake-ups" | "memory";
 export type CacheEvent =
   /** A read ended with a value, or with the error of its load. */
   | ({ readonly name: "entry.served"; readonly outcome: Exclude<ReadOutcome, "bypassed"> } & Subject)
-  /** A read bypassed the cache. `error` is set if there is a mistake to correct. */
+  /** A read bypassed the cache. `error`: a mistake to correct. */
   | ({ readonly name: "resolver.bypassed"; readonly reason: BypassReason; readonly error?: CachedError } & Subject)
-  /** A resolver or batch function is about to be called. One event per key, even if a call gets many keys. */
+  /** A load begins: one event per key, also if one call loads many. */
   | ({ readonly name: "load.started"; readonly isRefresh: boolean } & Subject)
   /** It returned. */
   | ({ readonly name: "load.finished"; readonly loadMs: number } & Subject)
   /** It threw. */
   | ({ readonly name: "load.failed"; readonly loadMs: number; readonly error: unknown } & Subject)
-  /**
-   * The load was not started: the concurrency limit is reached and the queue is full, the breaker is
-   * open, or the request that it was to run for was aborted meanwhile.
-   */
+  /** The queue of the bulkhead was full, the breaker open, or the request aborted. */
   | ({ readonly name: "load.refused"; readonly error: unknown } & Subject)
-  /** A caller has waited for a load that was not its own, whatever it got in the end. */
+  /** A caller has waited for a load that was not its own. */
   | ({ readonly name: "wait.finished"; readonly waitMs: number; readonly isLocal: boolean } & Subject)
   /**
-   * The last two loads of the key failed with errors that concern one caller only (`isCallerError`).
-   * For `errorBackoffMs`, each caller loads for itself.
+   * Two loads of the key in a row failed with errors of one caller. For `errorBackoffMs`, each
+   * caller loads for itself.
    */
   | ({ readonly name: "sharing.suspended"; readonly error: unknown } & Subject)
-  /** The option `errorMaxAgeMs` threw, or returned something other than a duration. */
+  /** `errorMaxAgeMs` threw, or did not return a duration. */
   | ({ readonly name: "lifetime.refused"; readonly error: CachedError } & Subject)
-  /** The option `abortSignal` threw, or returned something other than an abort signal. */
+  /** `abortSignal` threw, or did not return an abort signal. */
   | ({ readonly name: "signal.refused"; readonly error: CachedError } & Subject)
-  /** `storedBytes`: the size of the value in the store; 0 if it was not stored. */
+  /** A value was stored, or not. `storedBytes`: its size in the store, or 0. */
   | ({ readonly name: "write.finished"; readonly isStored: boolean; readonly storedBytes: number } & Subject)
-  /** A value cannot be restored exactly, is too large, would be refused by GraphQL, or depends on more than its key. */
+  /** A value is not stored; `error` says why. */
   | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
-  /** A stored entry cannot be decoded, or GraphQL would refuse its value; it is loaded again. */
+  /** A stored entry cannot be used; it is loaded again. */
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)
-  /** The lease of a running load is gone: the key was invalidated, or another process took it over. */
+  /** A running load has lost its lease: the key was invalidated, or another process took over. */
   | ({ readonly name: "lease.lost" } & Subject)
   /**
-   * The load of a PUBLIC value read a property of the context that is not part of its key.
-   * Published once per coordinate and property. Off in production by default.
+   * A PUBLIC load read a context property that is not in its key. Once per coordinate and property;
+   * off in production by default.
    */
   | ({ readonly name: "context.read"; readonly property: string } & Subject)
-  /**
-   * A load wrote a property of the context, or changed a list, a Map or a Set in it, which a hit does not.
-   * Published once per coordinate and property. Off in production by default.
-   */
+  /** The same for a load that changed the context, which a hit does not. */
   | ({ readonly name: "context.written"; readonly property: string } & Subject)
   /**
-   * A tag is probably a mistake: a template of a field has yielded no tag, since its path leads to a property that is
-   * missing, or a call has named a tag that no value can have; `coordinate` is null then. Published once for each.
+   * A template made no tag, since a property is missing, or a call named a tag that no value can
+   * have; `coordinate` is null then. Once for each.
    */
   | {
       readonly name: "tag.mistaken";
@@ -119,13 +113,13 @@ export type CacheEvent =
       readonly digest: string;
       readonly error: CachedError;
     }
-  /** `refreshQueue` accepted a background refresh. */
+  /** `refreshQueue` accepted a refresh. */
   | ({ readonly name: "refresh.enqueued" } & Subject)
-  /** `refreshQueue` rejected a background refresh, which now runs in this process. */
+  /** `refreshQueue` rejected a refresh, which now runs in this process. */
   | ({ readonly name: "refresh.rejected"; readonly error: unknown } & Subject)
   /**
-   * A store operation failed, exceeded its time budget, or read only some of its keys. `node` is empty if the store is a
-   * single node. `nameCount` is the number of keys and tags that got no result.
+   * A store operation failed, exceeded its budget, or read only some keys. `node`: empty for a
+   * single node. `nameCount`: keys and tags without a result.
    */
   | {
       readonly name: "store.failed";
@@ -134,7 +128,7 @@ export type CacheEvent =
       readonly nameCount: number;
       readonly error: unknown;
     }
-  /** The store has replied to one operation, or has failed to. */
+  /** A store operation has ended. */
   | {
       readonly name: "store.finished";
       readonly node: string;
@@ -143,11 +137,11 @@ export type CacheEvent =
       readonly storeMs: number;
       readonly error?: unknown;
     }
-  /** The first success once every kind of operation that failed has succeeded again, or not failed for 30 seconds. */
+  /** Operations that failed succeed again, or have not failed for 30 seconds. */
   | { readonly name: "store.recovered"; readonly node: string }
   /**
-   * A connection that the store has opened for itself cannot be used, while others can. Published once for each cause.
-   * `node` is empty if the store is a single node, or if any node will do.
+   * A connection of the store's own cannot be used, while others can. Once for each cause. `node`:
+   * empty for a single node, or if any will do.
    */
   | {
       readonly name: "connection.failed";
@@ -155,7 +149,7 @@ export type CacheEvent =
       readonly node: string;
       readonly error: CachedError;
     }
-  /** All connections that the store has opened for itself can be used again. */
+  /** All of these connections can be used again. */
   | { readonly name: "connection.recovered" }
   /** An invalidation has ended. Unless it is confirmed, it is repeated. */
   | {
@@ -176,7 +170,7 @@ export type CacheEvent =
       /** Everything that was invalidated, as the headers `Cache-Tag` and `Surrogate-Key` name it: what a CDN has to purge. */
       readonly tags: readonly string[];
     }
-  /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
+  /** Too many invalidations are unconfirmed, so everything under the prefix is invalidated. */
   | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
 
 export type ServedEvent = Extract<CacheEvent, { name: "entry.served" }>;
