@@ -3,8 +3,6 @@ export const PAGES: Readonly<Record<string, readonly string[]>> = {
   Start: ["index", "getting-started", "servers"],
   Cache: ["functions-and-loaders", "fields", "invalidation", "private-data"],
   "Cache more at once": ["responses", "edge"],
-  Stores: ["stores"],
-  "In production": ["operating"],
-  Decide: ["comparison", "guarantees"],
-  "Look up": ["recipes", "reference"],
+  "In production": ["stores", "operating"],
+  "Look up": ["recipes", "comparison", "guarantees", "reference"],
 };
