@@ -19,10 +19,14 @@ describe("the documentation site", () => {
     ).toEqual(pages);
   });
 
-  it("has at most 21 pages and 35,000 words, code and tables included", () => {
+  it("has at most 15 pages and 22,000 words, code and tables included", () => {
     const words = pages.map((page) => read(page).match(/\S*[\p{L}\p{N}]\S*/gu)?.length ?? 0);
-    expect(pages.length).toBeLessThanOrEqual(21);
-    expect(words.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(35_000);
+    expect(pages.length).toBeLessThanOrEqual(15);
+    expect(words.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(22_000);
+  });
+
+  it("follows a README of at most 100 lines", () => {
+    expect(read("README.md").trimEnd().split("\n").length).toBeLessThanOrEqual(100);
   });
 
   it.each(pages)("opens %s with what the page is for, in at most three sentences, one a line", (page) => {
