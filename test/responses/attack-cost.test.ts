@@ -34,10 +34,15 @@ function planning() {
         const { selections } = set;
         for (const one of selections) watch((one as { selectionSet?: { selections: readonly object[] } }).selectionSet);
         Object.defineProperty(set, "selections", {
+          configurable: true,
           enumerable: true,
           get() {
             looks += selections.length;
             return selections;
+          },
+          // `print` of graphql 16.6 sets it on its copies.
+          set(value: unknown) {
+            Object.defineProperty(this, "selections", { value });
           },
         });
       };

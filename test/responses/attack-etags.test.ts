@@ -55,6 +55,15 @@ async function serve(kind: Kind, { before = [], after = [] }: { before?: object[
   };
 }
 
+/** Returns the entity tag of the stored response, which nothing changes. */
+async function tagOfHit(kind: Kind): Promise<string> {
+  const ask = await serve(kind, {});
+  for (let nth = 0; nth < 2; nth++) await ask();
+  const { etag, text } = await ask();
+  expect([etag, text]).toEqual([expect.stringContaining("W/"), expect.stringContaining("Ran")]);
+  return etag as string;
+}
+
 type Sent = {
   request: { http: { headers: Map<string, string> } };
   response: { body: { singleResult: { data: { movie: string } } } };
@@ -101,8 +110,10 @@ describe.each(["Apollo Server", "Apollo Server, as text", "GraphQL Yoga"] as con
         const ask = await serve(kind, { [place]: [of[kind === "GraphQL Yoga" ? "yoga" : "apollo"]] });
         for (let nth = 0; nth < 3; nth++) expect((await ask({ user: "ann" })).text).toContain("of ann");
         const { etag } = await ask({ user: "ann" });
+        // Express, below Apollo Server 4, adds a tag of the bytes that it sends.
+        expect(etag).not.toBe(await tagOfHit(kind));
         const answer = await ask({ user: "bob", "if-none-match": etag ?? "*" });
-        expect([etag, answer.status, answer.text.includes("of bob")]).toEqual([null, 200, true]);
+        expect([answer.status, answer.text.includes("of bob")]).toEqual([200, true]);
       },
     );
 });
