@@ -50,7 +50,7 @@ export const MAX_POSITION = 2 ** 53;
 export const MAX_AHEAD_MICROS = 86_400_000_000;
 /** The most bytes of one record, with room to spare: a log may exceed its size by one. */
 export const MAX_RECORD_BYTES = 2 * 1024 * 1024;
-export const MAGIC = Buffer.from("gc clk\x00\x01", "latin1");
+export const MAGIC: Buffer = Buffer.from("gc clk\x00\x01", "latin1");
 
 /** What an invalidation does. Their numbers in the log are their places here. */
 const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end"] as const;
