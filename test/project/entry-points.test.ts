@@ -37,7 +37,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "memoryStore",
     "resultControl",
   ],
-  "src/servers/apollo/index.ts": ["CachedPluginOptions", "cachedPlugin", "stringifyResult"],
+  "src/servers/apollo/index.ts": ["CachedPlugin", "CachedPluginOptions", "cachedPlugin", "stringifyResult"],
   "src/core/codec/index.ts": [
     "Codec",
     "Content",

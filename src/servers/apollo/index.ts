@@ -1,3 +1,3 @@
 /** The entry point `graphql-cached/apollo`. */
-export { type CachedPluginOptions, cachedPlugin } from "./plugin.js";
+export { type CachedPlugin, type CachedPluginOptions, cachedPlugin } from "./plugin.js";
 export { stringifyResult } from "./stringify-result.js";

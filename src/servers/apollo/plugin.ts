@@ -1,4 +1,5 @@
-import type { ApolloServerPlugin, BaseContext } from "@apollo/server";
+import type { ApolloServerPlugin } from "@apollo/server";
+import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { TraceOptions } from "../../tools/inspection/trace.js";
@@ -17,16 +18,16 @@ import { ServedResults } from "./stringify-result.js";
  * `CACHED_SCHEMA_INVALID` if its schema uses `@cached` and none was passed through `applyCached`. Logs which fields of a
  * schema do not use the cache although one was.
  */
-export function cachedPlugin<Context extends BaseContext>(
+export function cachedPlugin<Context extends object>(
   cache: Cache<Context>,
   options: CachedPluginOptions<Context> = {},
-): ApolloServerPlugin<Context> {
+): CachedPlugin<Context> {
   const adapter = openAdapter(cache, options, "cachedPlugin", ["responses", "edge"], false);
   const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
   const servedResults = new ServedResults();
   const requests = new WeakMap<object, ApolloRequest<Context>>();
-  return {
+  const plugin = {
     async requestDidStart({ contextValue, request }) {
       const one = await ApolloRequest.begin<Context>({ adapter, options, servedResults }, contextValue, request);
       requests.set(contextValue, one);
@@ -51,11 +52,21 @@ export function cachedPlugin<Context extends BaseContext>(
       parts.resolvers.add(schema);
       return { drainServer: () => parts.drain() };
     },
-  };
+  } satisfies ApolloServerPlugin<Context>;
+  return plugin;
+}
+
+/**
+ * What `cachedPlugin` returns: an `ApolloServerPlugin<Context>` that names no type of Apollo Server, which declares each of
+ * them twice, for `import` and for `require`, and accepts no plugin with types of the other format.
+ */
+export interface CachedPlugin<Context> {
+  requestDidStart(requestContext: { readonly contextValue: Context; readonly request: object }): Promise<object>;
+  serverWillStart(service: { readonly schema: GraphQLSchema }): Promise<object>;
 }
 
 /** Options of `cachedPlugin`. */
-export interface CachedPluginOptions<Context extends BaseContext> extends TraceOptions<Context> {
+export interface CachedPluginOptions<Context extends object> extends TraceOptions<Context> {
   /**
    * Keeps whole responses, for as long and for whom `@cacheControl` and the hints of resolvers say, until a part of them is
    * outdated or invalidated. Default: false.
