@@ -7,14 +7,14 @@ const packages = fileURLToPath(new URL("./packages", import.meta.url));
 
 /** The entry points of the package as the sources that they are built from. */
 const entryPoints = Object.entries(packageJson.exports).flatMap(([name, target]) =>
-  typeof target === "string" || name === "."
-    ? []
-    : [
+  typeof target === "string" && target.endsWith(".js")
+    ? [
         {
           find: `graphql-cached${name.slice(1)}`,
-          replacement: source(target.default.replace("./dist/", "").replace(/\.js$/, ".ts")),
+          replacement: source(target.replace("./dist/", "").replace(/\.js$/, ".ts")),
         },
-      ],
+      ]
+    : [],
 );
 
 const SLOW = ["test/**/*.slow.test.ts", "packages/*/test/**/*.slow.test.ts"];

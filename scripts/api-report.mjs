@@ -13,7 +13,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { packageNames } from "./build-packages.mjs";
+import { packageNames } from "./build.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const DECLARED =
@@ -24,8 +24,9 @@ const COMMENT_OR_STRING = /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|\/\*[\s\S]*
 function entryPoints(folder) {
   const { name, exports } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   return Object.entries(exports)
-    .filter(([, target]) => target.types !== undefined)
-    .map(([path, { types }]) => ({ name: join(name, path), file: types.replace("./dist/", "") }));
+    .map(([path, target]) => ({ name: join(name, path), file: target.default ?? target }))
+    .filter(({ file }) => file.endsWith(".js"))
+    .map(({ name, file }) => ({ name, file: file.replace("./dist/", "").replace(/\.js$/, ".d.ts") }));
 }
 
 /** Reads declarations as the compiler writes them: each statement of a file starts in its first column. */

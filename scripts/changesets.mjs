@@ -15,7 +15,7 @@ import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { packageNames } from "./build-packages.mjs";
+import { packageNames } from "./build.mjs";
 import { noteOf, unreleasedIn, versionsIn, withRelease } from "./changelog.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));

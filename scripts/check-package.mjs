@@ -3,7 +3,7 @@
  * entry point.
  */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -43,6 +43,14 @@ export function pack(root, ...options) {
   const output = run("npm", ["pack", "--json", "--silent", "--pack-destination", folder, ...options], root);
   const [{ filename }] = JSON.parse(output.slice(output.indexOf("[")));
   return join(folder, filename);
+}
+
+/** Throws if the tarball is larger than what an installation may cost. */
+function checkSize(tarball) {
+  const [files, kB] = [run("tar", ["-tzf", tarball]).split("\n").length, Math.ceil(statSync(tarball).size / 1000)];
+  if (files > 400 || kB > 400)
+    throw new Error(`the tarball: expected at most 400 files and 400 kB, got ${files} files and ${kB} kB`);
+  console.log(`the tarball: ${files} files, ${kB} kB`);
 }
 
 /** Runs the linters of packages on a tarball. `withoutTypes`: what it exports that is no code. */
@@ -151,13 +159,32 @@ export const stores = [new Redis(1), new Cluster([]), new Valkey(1)].map((client
   }),
 };
 
-/** Compiles an import of every entry point, together with all types that they need. */
-function checkTypes(entryPoints, project, env) {
+/** The plugin in a server, whose types differ by whether they are imported or required. */
+const APOLLO_TYPES = `
+import { ApolloServer } from "@apollo/server";
+import { createCache } from "graphql-cached";
+import { cachedPlugin } from "graphql-cached/apollo";
+const cache = createCache<{ readonly userId: string }>({ identify: ({ userId }) => userId });
+const typeDefs = "type Query { top: Int }";
+export const server = new ApolloServer<{ readonly userId: string }>({ typeDefs, plugins: [cachedPlugin(cache)] });
+// @ts-expect-error: the context of the cache has a user
+export const other = new ApolloServer<{ readonly tenant: string }>({ typeDefs, plugins: [cachedPlugin(cache)] });
+`;
+const FORMATS = ["mts", "cts"];
+
+/** Compiles an import of every entry point, together with all types that they need, in a module of each format. */
+function checkTypes(entryPoints, hasApollo, project, env) {
   run("npm", ["install", "--silent", "typescript@5", "@types/node@20"], project, env);
-  const types = entryPoints.map((name, nth) => `export * as types${nth} from "${name}";`);
-  writeFileSync(join(project, "types.mts"), types.join("\n"));
+  const types = entryPoints.map((name, nth) => `export * as types${nth} from "${name}";`).join("\n");
+  const programs = { types, ...(hasApollo ? { apollo: APOLLO_TYPES } : {}) };
+  const files = Object.entries(programs).flatMap(([name, text]) =>
+    FORMATS.map((format) => {
+      writeFileSync(join(project, `${name}.${format}`), text);
+      return `${name}.${format}`;
+    }),
+  );
   const options = ["--module", "nodenext", "--target", "es2022", "--strict", "--skipLibCheck", "false", "--noEmit"];
-  run("npx", ["--no-install", "tsc", ...options, "--types", "node", "types.mts"], project, env);
+  run("npx", ["--no-install", "tsc", ...options, "--types", "node", ...files], project, env);
 }
 
 /** A program with each client that the store takes. There is no server, so that its requests get their values from the source. */
@@ -191,7 +218,8 @@ function checkClients(project, env) {
 function checkOldTypeScript(project, env) {
   run("npm", ["install", "--silent", "typescript-4@npm:typescript@4.7"], project, env);
   const options = ["--module", "nodenext", "--target", "es2022", "--strict", "--skipLibCheck", "--noEmit"];
-  run("node", ["node_modules/typescript-4/lib/tsc.js", ...options, "--types", "node", "types.mts"], project, env);
+  const files = FORMATS.map((format) => `types.${format}`);
+  run("node", ["node_modules/typescript-4/lib/tsc.js", ...options, "--types", "node", ...files], project, env);
 }
 
 function checkOlder(project, env) {
@@ -242,30 +270,32 @@ function checkProgram(project, env) {
     throw new Error(`npx graphql-cached check: expected "${expected}", got "${sound}; ${mistaken}"`);
 }
 
+/** Prints what `import` finds in a module, and what is not the same by `require`. */
+const BOTH = `
+const [name] = process.argv.slice(1);
+import(name).then(({ default: whole, "module.exports": again, ...imported }) => {
+  const required = require(name);
+  const names = Object.keys({ ...imported, ...required });
+  console.log(names.length, names.filter((one) => imported[one] !== required[one]).join(" "));
+});
+`;
+
 /** Loads entry points in a project by `import` and by `require`, which must be one copy. */
 export function loadEntryPoints(names, project, env) {
   for (const name of names) {
-    const exported = (expression) =>
-      run(
-        "node",
-        ["-e", `(async () => console.log(Object.keys(${expression}).sort().join(" ")))()`],
-        project,
-        env,
-      ).replace("__esModule ", "");
-    const [imported, required] = [exported(`await import("${name}")`), exported(`require("${name}")`)];
-    if (imported === "" || imported !== required)
-      throw new Error(`${name}: import exports "${imported}", require exports "${required}"`);
-    const isOneCopy = `(async () => console.log(Object.entries(await import("${name}")).every(([key, value]) => require("${name}")[key] === value)))()`;
-    if (run("node", ["-e", isOneCopy], project, env) !== "true")
-      throw new Error(`${name}: import and require load two copies`);
+    const [, count, different] = /^(\d+) ?(.*)$/.exec(run("node", ["-e", BOTH, name], project, env)) ?? [];
+    if (!(count > 0) || different !== "")
+      throw new Error(
+        `${name}: expected the same exports by import and by require, got ${count}, others: ${different}`,
+      );
   }
 }
 
 /**
  * Installs the tarball into an empty project as a user would: with `engine-strict`, a version of graphql and old clients, then with every peer. Loads
  * each entry point by `import` and by `require`, which must be one copy, runs a program of each kind and the command line, and compiles
- * the types without `skipLibCheck`. If `isComplete`, as by `npm run verify`, also runs what uses the CommonJS build: Jest, also in its mode
- * of ES modules, and a compiler that does not know `exports`; an old compiler; and an old graphql, which is refused.
+ * the types without `skipLibCheck`. If `isComplete`, as by `npm run verify`, also runs Jest, also in its mode of ES modules, and a compiler
+ * that does not know `exports`; an old compiler; and an old graphql, which is refused.
  */
 export function checkPackage(tarball, env = process.env, { graphql, apollo, isComplete } = NEWEST) {
   const project = mkdtempSync(join(tmpdir(), "graphql-cached-package-"));
@@ -291,11 +321,7 @@ export function checkPackage(tarball, env = process.env, { graphql, apollo, isCo
     // Not engine-strict: on Node 20, dependencies of @apollo/server itself ask for a later version.
     const server = apollo === undefined ? [] : [`@apollo/server@${apollo}`];
     run("npm", ["install", "--silent", ...PEERS, ...server], project, env);
-    checkTypes(
-      entryPoints.filter((name) => apollo !== undefined || !name.endsWith("/apollo")),
-      project,
-      env,
-    );
+    checkTypes(entryPoints, apollo !== undefined, project, env);
     checkClients(project, env);
     if (!isComplete) return entryPoints;
     checkOlder(project, env);
@@ -308,6 +334,7 @@ export function checkPackage(tarball, env = process.env, { graphql, apollo, isCo
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const tarball = pack(ROOT);
+  checkSize(tarball);
   const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
   lintPackage(
     tarball,

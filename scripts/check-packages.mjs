@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { transformSync } from "esbuild";
-import { packageNames } from "./build-packages.mjs";
+import { packageNames } from "./build.mjs";
 import { lintPackage, loadEntryPoints, pack } from "./check-package.mjs";
 import { setupMemcached } from "./setup-memcached.mjs";
 import { setupRedis } from "./setup-redis.mjs";

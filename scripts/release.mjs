@@ -12,7 +12,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { packageNames } from "./build-packages.mjs";
+import { packageNames } from "./build.mjs";
 import { unreleasedIn, versionsIn } from "./changelog.mjs";
 import { pendingChangesets } from "./changesets.mjs";
 import { checkPackage, pack } from "./check-package.mjs";
@@ -96,7 +96,7 @@ run(process.execPath, "scripts/api-report.mjs", "--check", "--built");
 if (options.built) for (const folder of FOLDERS) console.log(summary(folder));
 else {
   const tarballs = FOLDERS.map((folder) => pack(folder, "--ignore-scripts"));
-  checkPackage(tarballs[0], process.env, 16, false);
+  checkPackage(tarballs[0]);
   for (const [nth, tarball] of tarballs.entries()) {
     // A run that was interrupted goes on with what it has not published.
     if (options.publish && isPublished(FOLDERS[nth])) continue;

@@ -2,7 +2,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { buildSchema, Kind, parse, validate } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, inspectionTypeDefs } from "graphql-cached";
 import { afterAll, describe, expect, it } from "vitest";
-import { packageNames } from "../../scripts/build-packages.mjs";
+import { packageNames } from "../../scripts/build.mjs";
 import { filesIn, read } from "../project/source.js";
 import { acceptsThisGraphql } from "../support/graphql-17.js";
 import { type CodeBlock, codeBlocks } from "../support/markdown.js";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { packageNames } from "../../scripts/build-packages.mjs";
+import { packageNames } from "../../scripts/build.mjs";
 import { filesIn, importsOf, ROOT, read } from "./source.js";
 
 interface Manifest {
@@ -79,31 +79,9 @@ describe("the packages beside the root", () => {
       expect([undefined, root.peerDependencies.graphql]).toContain(peerDependencies.graphql);
   });
 
-  it.each(names)("%s exports ES modules, CommonJS and types of each entry point", (name) => {
-    const { exports } = manifestOf(`packages/${name}`);
-    const points = Object.entries(exports).filter(([path]) => path !== "./package.json" && !path.endsWith(".json"));
-    expect(points.length).toBeGreaterThan(0);
-    for (const [, targets] of points) {
-      const file = (targets as { default: string }).default.replace(/^\.\/dist\/|\.js$/g, "");
-      const at = (folder: string) => ({ types: `${folder}/${file}.d.ts`, default: `${folder}/${file}.js` });
-      const esm = at("./dist");
-      expect(Object.entries(targets)).toEqual([
-        ["module-sync", esm],
-        ["require", at("./dist/cjs")],
-        ...Object.entries(esm),
-      ]);
-      expect(filesIn(`packages/${name}/src`)).toContain(`packages/${name}/src/${file}.ts`);
-    }
-  });
-
   it("have no constant type parameters, which end the compilation with TypeScript 4.6, also with `skipLibCheck`", () => {
     for (const report of filesIn("api", ".md"))
       expect(read(report), report).not.toMatch(/[<,] ?const [A-Z]\w* extends/);
-  });
-
-  it.each(names)("%s can be loaded as CommonJS", (name) => {
-    for (const file of filesIn(`packages/${name}/src`))
-      expect(read(file), file).not.toMatch(/\bimport\.meta\b|^(?:const .* = )?await /m);
   });
 
   // It is the only page of the package: the site links to it.

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { buildPackage, packageNames } from "../../scripts/build-packages.mjs";
+import { packageNames } from "../../scripts/build.mjs";
 import { installSqlite } from "../../scripts/setup-sqlite.mjs";
 import { ROOT } from "../project/source.js";
 
@@ -51,13 +51,7 @@ export function packedPackage(name: string, patches: readonly Patch[] = []): Pac
   rmSync(home, { recursive: true, force: true });
   mkdirSync(installed, { recursive: true });
   const tsc = join(ROOT, "node_modules/.bin/tsc");
-  const isPatched = patches.length > 0;
-  const sources = isPatched ? patchedSources(join(home, "sources"), patches) : ROOT;
-  // A removed check leaves its parameters unused.
-  const lenient = isPatched ? ["--noUnusedLocals", "false", "--noUnusedParameters", "false"] : [];
-  const args = ["-p", "tsconfig.build.json", "--outDir", join(installed, "dist"), ...lenient];
-  const build = spawnSync(tsc, args, { cwd: sources });
-  if (build.status !== 0) throw new Error(`the package does not build:\n${build.stdout}`);
+  build(patches.length > 0 ? patchedSources(join(home, "sources"), patches) : ROOT, join(installed, "dist"));
   cpSync(join(ROOT, "package.json"), join(installed, "package.json"));
   cpSync(join(ROOT, "schema"), join(installed, "schema"), { recursive: true });
   const write = (path: string, text: string): string => {
@@ -97,17 +91,27 @@ export function packedPackage(name: string, patches: readonly Patch[] = []): Pac
         });
         const extended = join(ROOT, "packages/tsconfig.build.json");
         writeFileSync(join(folder, "tsconfig.build.json"), JSON.stringify({ extends: extended }));
-        buildPackage(folder);
+        build(folder);
       }
     },
     remove: () => rmSync(home, { recursive: true, force: true }),
   };
 }
 
+function build(...folders: string[]): void {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, "scripts/build.mjs"), ...folders], {
+    encoding: "utf8",
+  });
+  if (status !== 0) throw new Error(`${folders[0]} does not build:\n${stdout}\n${stderr}`);
+}
+
 /** Copies what a build needs to `folder`, and changes it. Throws if a text to replace is not found. */
 function patchedSources(folder: string, patches: readonly Patch[]): string {
-  for (const path of ["src", "tsconfig.json", "tsconfig.build.json"])
+  for (const path of ["src", "package.json", "tsconfig.build.json"])
     cpSync(join(ROOT, path), join(folder, path), { recursive: true });
+  // A removed check leaves its parameters unused.
+  const settings = readFileSync(join(ROOT, "tsconfig.json"), "utf8");
+  writeFileSync(join(folder, "tsconfig.json"), settings.replaceAll(/"noUnused.*": true,/g, ""));
   for (const { file, from, to } of patches) {
     const path = join(folder, file);
     const source = readFileSync(path, "utf8");

@@ -1,2 +1,0 @@
-export function packageNames(): string[];
-export function buildPackage(folder: string): void;

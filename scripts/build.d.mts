@@ -1,0 +1,2 @@
+export function packageNames(): string[];
+export function entryPointsOf(manifest: { readonly exports: object; readonly bin?: object }): string[];
