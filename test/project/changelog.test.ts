@@ -64,6 +64,13 @@ The first release.
     ]);
   });
 
+  it("says what is released, or will be, in at most 60 lines for each version", () => {
+    for (const section of read("CHANGELOG.md")
+      .split(/^(?=## )/m)
+      .slice(1))
+      expect(section.trim().split("\n").length, section.split("\n")[0]).toBeLessThanOrEqual(60);
+  });
+
   it("can take every changeset that waits for a release", () => {
     const waiting = filesIn(".changeset", ".md").filter((path) => !path.endsWith("README.md"));
     for (const path of waiting) expect(noteOf(read(path)).kind).toMatch(/^(Added|Changed|Fixed)$/);
