@@ -12,6 +12,7 @@ import { sharedServer } from "../support/shared-servers.js";
 const pages = [
   "README.md",
   "CONTRIBUTING.md",
+  "ROADMAP.md",
   "SECURITY.md",
   "PROTOCOL.md",
   "ARCHITECTURE.md",

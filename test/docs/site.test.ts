@@ -70,7 +70,7 @@ describe("anchors", () => {
     }
     return anchors;
   };
-  const linking = ["README", "ARCHITECTURE", "PROTOCOL", "CONTRIBUTING", "SECURITY", "CHANGELOG"]
+  const linking = ["README", "ARCHITECTURE", "PROTOCOL", "CONTRIBUTING", "ROADMAP", "SECURITY", "CHANGELOG"]
     .map((name) => `${name}.md`)
     .concat(pages, filesIn("examples", ".md"), filesIn("src", ".md"), filesIn("packages", ".md"));
 

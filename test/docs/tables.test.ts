@@ -75,5 +75,7 @@ describe("links", () => {
 
 function pagesIn(folder: string): string[] {
   if (folder !== "") return filesIn(folder, ".md").filter((page) => !page.includes("node_modules"));
-  return ["README", "ARCHITECTURE", "PROTOCOL", "CONTRIBUTING", "SECURITY", "CHANGELOG"].map((name) => `${name}.md`);
+  return ["README", "ARCHITECTURE", "PROTOCOL", "CONTRIBUTING", "ROADMAP", "SECURITY", "CHANGELOG"].map(
+    (name) => `${name}.md`,
+  );
 }
