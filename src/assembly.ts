@@ -214,7 +214,10 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   };
 }
 
-/** What `identify` reads of a context decides about the key, and is no part of what a load or a response is made of. */
+/**
+ * What `identify` reads of a context decides about the key, and is no part of what a load or a
+ * response is made of.
+ */
 const uncollected = (identify: ResolvedOptions["identify"], watch: ContextWatch): ResolvedOptions["identify"] =>
   identify && ((context) => watch.asIdentity(() => identify(context)));
 
@@ -224,7 +227,10 @@ const asynchronous = (name: string): string =>
 /** How long `close` and a stopping server wait for loads and mutations under way. */
 const DRAIN_MS = 2_000;
 
-/** The id is drawn when it is first asked for: Cloudflare Workers allow no randomness while a module is evaluated. */
+/**
+ * The id is drawn when it is first asked for: Cloudflare Workers allow no randomness while a module
+ * is evaluated.
+ */
 function identityOfProcess(): ProcessIdentity {
   let id: string | undefined;
   return {

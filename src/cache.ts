@@ -57,8 +57,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Returns a function with the cache in front of it. Its key is made of all arguments. Equal calls share one load, in all processes;
-   * each caller gets a value of its own. It needs no request.
+   * Returns a function with the cache in front of it. Its key is made of all arguments. Equal calls
+   * share one load, in all processes; each caller gets a value of its own. It needs no request.
    *
    * Throws `CACHED_OPTION_INVALID` with every mistake in `options`.
    */
@@ -69,15 +69,16 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Invalidates one entry, or every entry of a field, loader or function if `target` has no other property than
-   * its coordinate or name; if the selection is part of the key, the entries of all selections. Call it
-   * after the write is committed. A request that starts after the returned promise has resolved
-   * never gets a value that was stored, or was being loaded, before. The cost does not depend on the
-   * number of entries.
+   * Invalidates one entry, or every entry of a field, loader or function if `target` has no other
+   * property than its coordinate or name; if the selection is part of the key, the entries of all
+   * selections. Call it after the write is committed. A request that starts after the returned
+   * promise has resolved never gets a value that was stored, or was being loaded, before. The cost
+   * does not depend on the number of entries.
    *
-   * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` for a target that
-   * names no entry, and with `CACHED_STORE_UNAVAILABLE` if the store did not confirm; the invalidation is then retried
-   * in the background, and this process does not read these entries from the store until it succeeds.
+   * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` for
+   * a target that names no entry, and with `CACHED_STORE_UNAVAILABLE` if the store did not confirm;
+   * the invalidation is then retried in the background, and this process does not read these
+   * entries from the store until it succeeds.
    */
   async invalidate(target: InvalidateTarget, options: InvalidateOptions = {}): Promise<void> {
     checkInvalidationTarget(target, "cache.invalidate");
@@ -86,15 +87,18 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Invalidates everything under the prefix: the entries of all fields, loaders and releases. The cost
-   * does not depend on their number. Rejects as `invalidate` does; this process then reads nothing from
-   * the store until it succeeds.
+   * Invalidates everything under the prefix: the entries of all fields, loaders and releases. The
+   * cost does not depend on their number. Rejects as `invalidate` does; this process then reads
+   * nothing from the store until it succeeds.
    */
   async clear(options: InvalidateOptions = {}): Promise<void> {
     await this.#parts.invalidation.clear(kindOf(options, "cache.clear"), { via: "cache.clear" });
   }
 
-  /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
+  /**
+   * Invalidates every entry with one of these tags, at a cost that depends on the number of tags
+   * only. Rejects as `invalidate` does.
+   */
   invalidateTags(tags: readonly string[], options?: InvalidateOptions): Promise<void>;
   /** @internal */
   invalidateTags(tags: readonly string[], options: InvalidateOptions, cause: InvalidationCause): Promise<void>;
@@ -112,8 +116,9 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Returns what an invalidation of tags purges: digests as in the headers `Cache-Tag` and `Surrogate-Key`, the same in all
-   * processes. Throws `CACHED_OPTION_INVALID` for anything but an array of non-empty strings.
+   * Returns what an invalidation of tags purges: digests as in the headers `Cache-Tag` and
+   * `Surrogate-Key`, the same in all processes. Throws `CACHED_OPTION_INVALID` for anything but an
+   * array of non-empty strings.
    */
   edgeTags(tags: readonly string[]): string[] {
     return this.#parts.keys.invalidatedTags(checkedTags(tags, "cache.edgeTags")).map(nameOfSubject);
@@ -123,7 +128,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * Runs `write` and returns its result. The entries in `target` are invalidated before and after,
    * and nothing is stored for them while `write` runs, even if this process dies.
    *
-   * Rejects with the error of `write`, and as `invalidate` does for an invalid target; then `write` is not called.
+   * Rejects with the error of `write`, and as `invalidate` does for an invalid target; then `write`
+   * is not called.
    */
   async mutate<T>(target: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
     checkWriteTarget(target, "cache.mutate");
@@ -147,9 +153,11 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Executes an operation as `execute` of graphql does, for servers without a plugin: graphql-http and graphql-js itself. The
-   * document must be valid. A query whose whole response is stored is not executed at all; which responses are, for how long and for whom follows from cache hints,
-   * `@cached` and what was read. Mutations, subscriptions and everything else are executed as always.
+   * Executes an operation as `execute` of graphql does, for servers without a plugin: graphql-http
+   * and graphql-js itself. The document must be valid. A query whose whole response is stored is
+   * not executed at all; which responses are, for how long and for whom follows from cache hints,
+   * `@cached` and what was read. Mutations, subscriptions and everything else are executed as
+   * always.
    *
    * Rejects as `execute` does, and with `CACHED_OPTION_INVALID` for invalid arguments.
    */
@@ -160,7 +168,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 
   /**
    * Changes how the request with this context uses the cache, from now on. `BYPASS` neither reads
-   * nor stores. `REFRESH` loads every value anew and stores it. Check first whether the caller may do this.
+   * nor stores. `REFRESH` loads every value anew and stores it. Check first whether the caller may
+   * do this.
    *
    * Throws `CACHED_OPTION_INVALID` if `context` is not an object or `override` is neither value.
    */
@@ -173,10 +182,12 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Makes `others` count as the request of `context`: options that loaders are made from before there is a context, data sources. What
-   * reads with them has its identity, override, aborts and traces. Call it before they read. Returns `context`.
+   * Makes `others` count as the request of `context`: options that loaders are made from before
+   * there is a context, data sources. What reads with them has its identity, override, aborts and
+   * traces. Call it before they read. Returns `context`.
    *
-   * Throws `CACHED_OPTION_INVALID` for what is no object, and for objects that count as the request of another context.
+   * Throws `CACHED_OPTION_INVALID` for what is no object, and for objects that count as the request
+   * of another context.
    */
   request<RequestContext extends Context & object>(
     context: RequestContext,
@@ -195,11 +206,13 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Sets how this process uses the cache for a field, a loader, whole responses (`responses`), or everything if there is no
-   * coordinate, from the next read on. `off`: neither look up nor store, each read calls its source. `on`: use the cache. While
-   * everything is off, nothing is on. Invalidations work in both modes.
+   * Sets how this process uses the cache for a field, a loader, whole responses (`responses`), or
+   * everything if there is no coordinate, from the next read on. `off`: neither look up nor store,
+   * each read calls its source. `on`: use the cache. While everything is off, nothing is on.
+   * Invalidations work in both modes.
    *
-   * Throws `CACHED_OPTION_INVALID` for another mode, and `CACHED_COORDINATE_UNKNOWN` for a coordinate that this cache does not have.
+   * Throws `CACHED_OPTION_INVALID` for another mode, and `CACHED_COORDINATE_UNKNOWN` for a
+   * coordinate that this cache does not have.
    */
   setMode(mode: Mode, coordinate?: string): void {
     const { rules, loaders, tier } = this.#parts;
@@ -207,39 +220,42 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Runs a refresh job that `loads.refreshQueue` received in this or another process. The cache needs the same
-   * schema or loaders, store and prefix; `context` is passed to the load. Resolves to whether the
-   * value was stored: false if the lease was lost, the load failed, or the value was invalidated meanwhile.
+   * Runs a refresh job that `loads.refreshQueue` received in this or another process. The cache
+   * needs the same schema or loaders, store and prefix; `context` is passed to the load. Resolves
+   * to whether the value was stored: false if the lease was lost, the load failed, or the value was
+   * invalidated meanwhile.
    *
-   * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` if the job does not fit this cache.
+   * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` if
+   * the job does not fit this cache.
    */
   async refresh(job: RefreshJob, context?: Context): Promise<boolean> {
     return this.#closing === undefined ? refresh(job, context, this.#parts) : false;
   }
 
   /**
-   * Returns the health of the cache in this process, for alerts and status pages. Reads from each node of the store, so it takes a
-   * round trip, or `storeTimeoutMs` if a node does not reply. Never rejects. Requests are answered in every state, so do not take a
-   * process out of service because of it.
+   * Returns the health of the cache in this process, for alerts and status pages. Reads from each
+   * node of the store, so it takes a round trip, or `storeTimeoutMs` if a node does not reply.
+   * Never rejects. Requests are answered in every state, so do not take a process out of service
+   * because of it.
    */
   health(): Promise<CacheHealth> {
     return healthOf(this.#parts, this.#closing !== undefined);
   }
 
   /**
-   * Resolves when what this process has begun is done: what was loaded is stored, stale values are refreshed, and invalidations
-   * are confirmed. For `waitUntil` of a serverless platform, which freezes the process afterwards. Never rejects;
-   * resolves after `loadTimeoutMs` in any case.
+   * Resolves when what this process has begun is done: what was loaded is stored, stale values are
+   * refreshed, and invalidations are confirmed. For `waitUntil` of a serverless platform, which
+   * freezes the process afterwards. Never rejects; resolves after `loadTimeoutMs` in any case.
    */
   settled(): Promise<void> {
     return this.#parts.settled();
   }
 
   /**
-   * Waits up to two seconds for loads and `@invalidates` mutations under way, releases leases and closes connections that the
-   * cache has opened. The store's client stays open. Fields then resolve without the cache; invalidations
-   * still take effect in the processes that share the store.
-   * Calling it again returns the same promise.
+   * Waits up to two seconds for loads and `@invalidates` mutations under way, releases leases and
+   * closes connections that the cache has opened. The store's client stays open. Fields then
+   * resolve without the cache; invalidations still take effect in the processes that share the
+   * store. Calling it again returns the same promise.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close();
@@ -250,9 +266,9 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 /** How values are invalidated. */
 export interface InvalidateOptions {
   /**
-   * Serve the old values until they have been loaded again, which the next request starts. A value that
-   * is being loaded meanwhile is stale from the start or, if one entry or a tag of its result is
-   * invalidated, not stored. Default: false.
+   * Serve the old values until they have been loaded again, which the next request starts. A value
+   * that is being loaded meanwhile is stale from the start or, if one entry or a tag of its result
+   * is invalidated, not stored. Default: false.
    */
   readonly soft?: boolean | undefined;
 }

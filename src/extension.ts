@@ -7,8 +7,8 @@ import type { Logger } from "./core/telemetry/log-listener.js";
 import type { Tracing } from "./core/telemetry/tracing.js";
 
 /**
- * Returns what packages that extend a cache use of it. Throws `CACHED_OPTION_INVALID` if `cache` was not made by `createCache`;
- * the message names `caller`.
+ * Returns what packages that extend a cache use of it. Throws `CACHED_OPTION_INVALID` if `cache`
+ * was not made by `createCache`; the message names `caller`.
  */
 export function extensionOf<Context>(cache: Cache<Context>, caller: string): CacheExtension {
   const { channel, clock, counters, logger, store } = partsOf(cache, caller);
@@ -42,8 +42,8 @@ export interface CacheExtension {
   /** Returns what this process has counted since it started, by coordinate. */
   counts(): Iterable<[coordinate: string, counts: Counts]>;
   /**
-   * Calls `listener` with every event, and of the frequent ones, of which a hit makes some, with those that are named. Default: all.
-   * Returns what ends it.
+   * Calls `listener` with every event, and of the frequent ones, of which a hit makes some, with
+   * those that are named. Default: all. Returns what ends it.
    */
   listen(listener: Listener, frequent?: readonly FrequentEvent["name"][]): Cancel;
   /** Follows loads, waits and store operations. Default: undefined. */

@@ -29,7 +29,10 @@ import type {
   TestingOptions,
 } from "./options.js";
 
-/** Validates the options of `createCache`. Throws one `CACHED_OPTION_INVALID` that lists every mistake. */
+/**
+ * Validates the options of `createCache`. Throws one `CACHED_OPTION_INVALID` that lists every
+ * mistake.
+ */
 export function resolveOptions(given: unknown): ResolvedOptions {
   checkOptionsObject(given, "createCache");
   const mistakes: string[] = [];
@@ -58,7 +61,9 @@ export function resolveOptions(given: unknown): ResolvedOptions {
   return Object.freeze(values) as unknown as ResolvedOptions;
 }
 
-/** One option: its default and its check, which returns what was expected if the value is invalid. */
+/**
+ * One option: its default and its check, which returns what was expected if the value is invalid.
+ */
 interface Rule<Value> {
   readonly fallback: Value;
   readonly expected: (value: unknown) => string | undefined;

@@ -9,7 +9,10 @@ import type { Logger } from "./core/telemetry/log-listener.js";
 import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
 import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
 
-/** Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the directive. */
+/**
+ * Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the
+ * directive.
+ */
 export interface CacheOptions<Context = object> {
   /** Where entries are kept. Default: a memory store of this process. */
   readonly store?: Store | undefined;
@@ -133,7 +136,9 @@ export interface LoadOptions<Context = object> {
   readonly refreshQueue?: RefreshQueue | undefined;
 }
 
-/** How long leases last, and how long callers wait for a load that another caller or process runs. */
+/**
+ * How long leases last, and how long callers wait for a load that another caller or process runs.
+ */
 export interface LeaseOptions {
   /**
    * How long a lease lasts unless it is renewed: the delay before another process takes over after
@@ -168,7 +173,10 @@ export interface StorageOptions {
 
 /** How invalidations and writes are protected against late stores. */
 export interface InvalidationOptions {
-  /** How long after a hard invalidation nothing is stored, for databases whose replicas lag. Default: 0. */
+  /**
+   * How long after a hard invalidation nothing is stored, for databases whose replicas lag.
+   * Default: 0.
+   */
   readonly replicaLagMs?: number | undefined;
   /**
    * How long the keys and tags of a `cache.mutate` stay protected if its process dies. Default:
@@ -190,13 +198,16 @@ export interface PrivacyOptions {
    * is production.
    */
   readonly warnOnContextReads?: boolean | undefined;
-  /** Context properties that are the same for every caller, such as `["db", "log"]`. Default: none. */
+  /**
+   * Context properties that are the same for every caller, such as `["db", "log"]`. Default: none.
+   */
   readonly sharedContextKeys?: readonly string[] | undefined;
 }
 
 /**
- * What one execution may make the cache do, so that a small request cannot multiply work or memory. Over a limit, fields
- * are not cached for the rest of the execution, which is reported once; nothing fails.
+ * What one execution may make the cache do, so that a small request cannot multiply work or memory.
+ * Over a limit, fields are not cached for the rest of the execution, which is reported once;
+ * nothing fails.
  */
 export interface LimitOptions {
   /** Maximum bytes of arguments in the new keys of an execution. Default: 4 MiB. */

@@ -31,8 +31,8 @@ import type { LongTick } from "./tier/tick/long-tick.js";
 import type { WorkUnderWay } from "./tier/tick/work-under-way.js";
 
 /**
- * Returns the parts of a cache.
- * Throws `CACHED_OPTION_INVALID` if `cache` was not made by `createCache`; the message names `caller`.
+ * Returns the parts of a cache. Throws `CACHED_OPTION_INVALID` if `cache` was not made by
+ * `createCache`; the message names `caller`.
  */
 export function partsOf(cache: unknown, caller: string): CacheParts {
   if (typeof cache === "object" && cache !== null && PARTS in cache) return cache[PARTS] as CacheParts;
@@ -71,7 +71,10 @@ export interface CacheParts {
   readonly longTick: LongTick;
   /** How long a miss waits at most for what is not its own load. */
   readonly leaseWaitMs: number;
-  /** Whether values can contain instances of users' classes (`types`), whose methods GraphQL calls for fields without a resolver. */
+  /**
+   * Whether values can contain instances of users' classes (`types`), whose methods GraphQL calls
+   * for fields without a resolver.
+   */
   readonly hasValueTypes: boolean;
   /** How long a lease lasts at most: see `longestMsOf`. */
   readonly longestMs: number;
@@ -102,12 +105,18 @@ export interface CacheParts {
   readonly contextReads: Pick<ContextReadLog, "collectByRequest" | "flush">;
   readonly live: LiveParts;
   readonly underWay: WorkUnderWay;
-  /** Resolves when the loads under way have been stored and mutations have invalidated, or after the drain timeout. */
+  /**
+   * Resolves when the loads under way have been stored and mutations have invalidated, or after the
+   * drain timeout.
+   */
   drain(): Promise<void>;
   settled(): Promise<void>;
 }
 
-/** Registered: a development server evaluates this package again, and the cache on `globalThis` is of the copy before. */
+/**
+ * Registered: a development server evaluates this package again, and the cache on `globalThis` is
+ * of the copy before.
+ */
 const PARTS: unique symbol = Symbol.for(`graphql-cached.parts ${VERSION}`) as never;
 
 /**

@@ -11,7 +11,10 @@ export class AppliedRules implements SchemaRules {
   readonly invalidations = new Map<string, InvalidationRule>();
   /** By coordinate: the resolver that was there before. Those of references are left out. */
   readonly wrapped = new Map<string, { readonly name: string }>();
-  /** By coordinate and variant, of which the fields of all schemas share entries: the resolver that loads them. */
+  /**
+   * By coordinate and variant, of which the fields of all schemas share entries: the resolver that
+   * loads them.
+   */
   readonly sources = new Map<string, object>();
   /** The policies that were not written in a schema. */
   readonly policies = new Map<string, PolicySettings>();
@@ -28,7 +31,10 @@ export class AppliedRules implements SchemaRules {
 /** One part of a key, with the writer of what it leads to. */
 export interface KeyPath extends Path {
   readonly write: ValueWriter;
-  /** Whether it is a part of the key as null and as absent too, rather than missing. Always so for arguments. */
+  /**
+   * Whether it is a part of the key as null and as absent too, rather than missing. Always so for
+   * arguments.
+   */
   readonly isOptional: boolean;
 }
 
@@ -43,7 +49,10 @@ export interface QueryUse {
 /** A load that is watched for what it reads of the query. */
 export interface ObservedLoad {
   readonly info: GraphQLResolveInfo;
-  /** Returns in what way the load, which has ended, has read more than its key contains; undefined if it has not. */
+  /**
+   * Returns in what way the load, which has ended, has read more than its key contains; undefined
+   * if it has not.
+   */
   excess(): Excess | undefined;
 }
 
@@ -65,11 +74,19 @@ export type ReportObstacle = (coordinate: string, obstacle: Obstacle) => void;
 export interface EntityFinder {
   /** The types of the entities that can be found. */
   readonly typeNames: ReadonlySet<string>;
-  /** Returns the tags of a value that is stored: at most 100, unless it has entities of more types. */
+  /**
+   * Returns the tags of a value that is stored: at most 100, unless it has entities of more types.
+   */
   tagsIn(value: unknown, call: EntityCall): readonly string[];
-  /** The same for a value that is not stored itself. Undefined if something in it cannot be looked into. */
+  /**
+   * The same for a value that is not stored itself. Undefined if something in it cannot be looked
+   * into.
+   */
   partsIn(value: unknown, call: EntityCall): readonly string[] | undefined;
-  /** Returns the tags of all entities in the result of a mutation, after the promises in it. `report` is told of what it could not look into. */
+  /**
+   * Returns the tags of all entities in the result of a mutation, after the promises in it.
+   * `report` is told of what it could not look into.
+   */
   changedIn(value: unknown, call: EntityCall, report: ReportObstacle): Promise<readonly string[]>;
 }
 
@@ -103,7 +120,10 @@ export interface FieldRule {
   readonly knownTags: readonly TagTemplate[];
   /** Those that are derived from the value. */
   readonly resultTags: readonly TagTemplate[];
-  /** Whether calls with the same key can have other known tags, since these are made from values that the key lacks. */
+  /**
+   * Whether calls with the same key can have other known tags, since these are made from values
+   * that the key lacks.
+   */
   readonly hasOwnTags: boolean;
   /** Whether the selection is a declared part of the key. */
   readonly declaresSelection: boolean;

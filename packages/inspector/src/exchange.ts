@@ -12,7 +12,10 @@ export interface InspectorParts {
   readonly logger: CacheExtension["logger"];
 }
 
-/** Answers a request of the page. Never rejects. The page itself holds no data, so everyone gets it; every other answer needs `allow`. */
+/**
+ * Answers a request of the page. Never rejects. The page itself holds no data, so everyone gets it;
+ * every other answer needs `allow`.
+ */
 export async function answer({ source, isAllowed, logger }: InspectorParts, incoming: Incoming): Promise<Outgoing> {
   const { method, request } = incoming;
   if (["GET", "HEAD"].includes(method))
@@ -38,7 +41,10 @@ export async function answer({ source, isAllowed, logger }: InspectorParts, inco
   }
 }
 
-/** The header that the page sends. A page of another origin cannot, without a permission that this server never gives. */
+/**
+ * The header that the page sends. A page of another origin cannot, without a permission that this
+ * server never gives.
+ */
 const PAGE_HEADER = "x-graphql-cached-inspector";
 /** Far more than the page sends. */
 const MAX_BODY_BYTES = 64 * 1_024;
@@ -64,8 +70,9 @@ const json = (value: unknown): Outgoing => ({ status: 200, headers: JSON_HEADERS
 const failure = (code: string, message: string): Outgoing => json({ error: { code, message } });
 
 /**
- * Throws a `Refusal` for what a page of another origin can make a browser send. Such a page can neither set the header
- * nor this content type without asking first, and is never given permission; and browsers say where a request comes from.
+ * Throws a `Refusal` for what a page of another origin can make a browser send. Such a page can
+ * neither set the header nor this content type without asking first, and is never given permission;
+ * and browsers say where a request comes from.
  */
 function checkOrigin(incoming: Incoming): void {
   // A form of another site cannot say that it is JSON.
@@ -77,7 +84,9 @@ function checkOrigin(incoming: Incoming): void {
   if (!isSameOrigin) throw badRequest(403, "expected a request of the inspector page itself, got one of another site");
 }
 
-/** Browsers send `Sec-Fetch-Site` over HTTPS and to localhost only. Programs send neither header. */
+/**
+ * Browsers send `Sec-Fetch-Site` over HTTPS and to localhost only. Programs send neither header.
+ */
 function isOwnOrigin({ header, host }: Incoming): boolean {
   const origin = header("origin");
   if (origin === undefined || !URL.canParse(origin)) return origin === undefined;

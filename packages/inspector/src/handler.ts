@@ -5,10 +5,12 @@ import { type HttpHandler, type HttpRequest, handlerOf } from "./http.js";
 import { cacheSource, endpointSource, type HeadersOf } from "./sources.js";
 
 /**
- * Returns a handler that serves the inspector page, and answers its questions, at the URL where it is mounted. It never
- * rejects. The page itself is sent to everyone and holds no data; every question needs `allow`.
+ * Returns a handler that serves the inspector page, and answers its questions, at the URL where it
+ * is mounted. It never rejects. The page itself is sent to everyone and holds no data; every
+ * question needs `allow`.
  *
- * Throws `CACHED_OPTION_INVALID` if the options name neither a cache nor an endpoint, or `allow` is missing.
+ * Throws `CACHED_OPTION_INVALID` if the options name neither a cache nor an endpoint, or `allow` is
+ * missing.
  */
 export function inspectorHandler<Caller = InspectorRequest>(options: InspectorOptions<Caller>): InspectorHandler {
   checkOptionNames(options, "inspectorHandler", ["cache", "endpoint", "headers", "allow"]);
@@ -53,8 +55,9 @@ export type EndpointHeaders = Readonly<Record<string, string | undefined>>;
 /** Options of `inspectorHandler`: what to show, and to whom. */
 export type InspectorOptions<Caller = InspectorRequest> = {
   /**
-   * Decides which callers may look. Required: there is no default. It gets the request as the server passes it: a `Request` of the Fetch
-   * API, the `IncomingMessage` of node:http (in Express with what other middleware has added), or the request of Fastify.
+   * Decides which callers may look. Required: there is no default. It gets the request as the
+   * server passes it: a `Request` of the Fetch API, the `IncomingMessage` of node:http (in Express
+   * with what other middleware has added), or the request of Fastify.
    */
   readonly allow: (request: Caller) => boolean | PromiseLike<boolean>;
 } & (
@@ -67,7 +70,10 @@ export type InspectorOptions<Caller = InspectorRequest> = {
   | {
       /** The URL of a GraphQL endpoint that has the inspection in its schema. */
       readonly endpoint: string | URL;
-      /** What to send to it, such as `authorization`; or a function that returns that for a request. Default: nothing. */
+      /**
+       * What to send to it, such as `authorization`; or a function that returns that for a request.
+       * Default: nothing.
+       */
       readonly headers?:
         | EndpointHeaders
         | ((request: Caller) => EndpointHeaders | PromiseLike<EndpointHeaders>)
@@ -76,5 +82,8 @@ export type InspectorOptions<Caller = InspectorRequest> = {
     }
 );
 
-/** Serves the inspector page at one URL, under servers of the Fetch API, of node:http and Express, and of Fastify. */
+/**
+ * Serves the inspector page at one URL, under servers of the Fetch API, of node:http and Express,
+ * and of Fastify.
+ */
 export type InspectorHandler = HttpHandler;

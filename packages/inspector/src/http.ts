@@ -53,8 +53,8 @@ export interface Outgoing {
 }
 
 /**
- * Why a request gets no data: a code for programs and a sentence for the page. The status is 200 for what the page can send: a browser
- * reports any other one as an error.
+ * Why a request gets no data: a code for programs and a sentence for the page. The status is 200
+ * for what the page can send: a browser reports any other one as an error.
  */
 export class Refusal extends Error {
   readonly status: number;

@@ -4,7 +4,10 @@ import { type Cache, inspectionResolvers, inspectionTypeDefs } from "graphql-cac
 import { describeSetting, inOneLine, messageOf } from "graphql-cached/store";
 import { Refusal } from "./http.js";
 
-/** Answers a query for a request. It rejects with a `Refusal` if there is no answer of a GraphQL server. */
+/**
+ * Answers a query for a request. It rejects with a `Refusal` if there is no answer of a GraphQL
+ * server.
+ */
 export type Source = (request: unknown, query: string, variables: Variables) => Promise<Answer>;
 
 export type Variables = Readonly<Record<string, unknown>>;
@@ -40,7 +43,10 @@ export type HeadersOf = (request: never) => unknown;
 /** How long the endpoint may take, in milliseconds. */
 const TIMEOUT_MS = 15_000;
 
-/** Returns a source that sends queries to a GraphQL endpoint. Throws for anything but an absolute http or https URL. */
+/**
+ * Returns a source that sends queries to a GraphQL endpoint. Throws for anything but an absolute
+ * http or https URL.
+ */
 export function endpointSource(endpoint: unknown, headersOf: HeadersOf, invalid: (mistake: string) => Error): Source {
   const given = endpoint instanceof URL ? endpoint.href : endpoint;
   const target = typeof given === "string" && URL.canParse(given) ? new URL(given) : undefined;
@@ -105,7 +111,10 @@ async function requestHeaders(headersOf: HeadersOf, request: unknown): Promise<H
 /** The codes with which servers deny access. */
 const ACCESS_CODES: readonly unknown[] = ["CACHED_INSPECTION_DENIED", "UNAUTHENTICATED", "FORBIDDEN"];
 
-/** Returns what an answer says of the cache. Throws a `Refusal` if that is not all that was asked for. */
+/**
+ * Returns what an answer says of the cache. Throws a `Refusal` if that is not all that was asked
+ * for.
+ */
 export function inspectionIn({ data, errors = [] }: Answer): object {
   const codeOf = (error: AnswerError | null | undefined): unknown => error?.extensions?.code;
   const denied = errors.map(codeOf).find((code) => ACCESS_CODES.includes(code));

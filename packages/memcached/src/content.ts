@@ -7,7 +7,10 @@ import {
   writeStoredEntry,
 } from "graphql-cached/store";
 
-/** Returns undefined if there are no bytes, or if they have expired: the server itself expires items only to the second. */
+/**
+ * Returns undefined if there are no bytes, or if they have expired: the server itself expires items
+ * only to the second.
+ */
 export function readContent(bytes: Buffer | undefined, now: number): Content {
   if (bytes === undefined || RESERVATION.equals(bytes)) return undefined;
   if (bytes.length < INSTANT_BYTES + MAGIC_BYTES) return { kind: "unknown-format" };

@@ -131,7 +131,9 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
 
   const isTooLarge = (stored: StoredEntry): boolean => writeContent({ kind: "entry", stored }).length > maxEntryBytes;
 
-  /** Changes the entries at keys. What failed has the result `otherwise` returns; throws if all did. */
+  /**
+   * Changes the entries at keys. What failed has the result `otherwise` returns; throws if all did.
+   */
   async function changeEach<Item extends { readonly key: string }, Result>(
     items: readonly Item[],
     otherwise: (error: Error) => Result,
@@ -187,7 +189,8 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
         (copy) => copy !== undefined,
       );
       const heads = new Map<string, ClockHead | undefined>();
-      // Each copy of the head comes before the keys of its server, so it is known when they are decided.
+      // Each copy of the head comes before the keys of its server, so it is known when they are
+      // decided.
       const names = [...copies, ...requests.map(({ key }) => key)];
       const results = await servers.change<Grant>(names, (index, content, { now, slackMs }) => {
         const name = copies[index];
@@ -287,7 +290,10 @@ const changeOf = <Result>({ result, change }: Decision<Result>): Change<Result> 
   change: change && { to: change.to && { kind: "entry", stored: change.to } },
 });
 
-/** Extends leases by the uncertainty of this process's time, so that one that knows it better does not see them end early. */
+/**
+ * Extends leases by the uncertainty of this process's time, so that one that knows it better does
+ * not see them end early.
+ */
 const withSlack = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
 
 /** The most processes whose reports are listed. */

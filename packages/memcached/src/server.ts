@@ -3,7 +3,10 @@ import { asError, type Clock, learnOffset, type Random, type ServerOffset } from
 import { type Content, dropAtOf, type KnownContent, RESERVATION, readContent, writeContent } from "./content.js";
 import { isLostRace, type MemcachedClient, readItems, readServerSeconds, type StoredItem } from "./memcached-client.js";
 
-/** One memcached server. Every change is a read, a decision, and a write that is refused if the item changed in between. */
+/**
+ * One memcached server. Every change is a read, a decision, and a write that is refused if the item
+ * changed in between.
+ */
 export class Server {
   readonly #client: MemcachedClient;
   readonly #clock: Clock;
@@ -28,10 +31,12 @@ export class Server {
   }
 
   /**
-   * Changes `names` as `decide` says. Returns one result per name, an Error where the change failed or may have failed. Never rejects.
+   * Changes `names` as `decide` says. Returns one result per name, an Error where the change failed
+   * or may have failed. Never rejects.
    *
-   * An `add` that is carried out again after its item has gone brings the item back. With `canOnlySwap`, absent names are reserved first, for two
-   * more round trips, and everything is written with `cas`, which succeeds at most once.
+   * An `add` that is carried out again after its item has gone brings the item back. With
+   * `canOnlySwap`, absent names are reserved first, for two more round trips, and everything is
+   * written with `cas`, which succeeds at most once.
    */
   async change<Result>(
     names: readonly string[],
@@ -84,7 +89,9 @@ export class Server {
     return wireNames.map((name) => items.get(name));
   }
 
-  /** Writes `to` if `item` is still stored under `name`. Returns false if another write was first. */
+  /**
+   * Writes `to` if `item` is still stored under `name`. Returns false if another write was first.
+   */
   async #write(name: string, item: StoredItem | undefined, to: KnownContent | undefined): Promise<boolean> {
     const bytes = to === undefined ? Buffer.alloc(0) : writeContent(to);
     const lifetime = to === undefined ? EXPIRED : expiryOf(dropAtOf(to));
@@ -106,7 +113,10 @@ export class Server {
   }
 }
 
-/** A decision about one name. `change`: its content becomes `to`, or absent, and `result` is returned once that is done. */
+/**
+ * A decision about one name. `change`: its content becomes `to`, or absent, and `result` is
+ * returned once that is done.
+ */
 export interface Change<Result> {
   readonly result: Result;
   readonly change?: { readonly to: KnownContent | undefined } | undefined;
@@ -126,15 +136,19 @@ const MAX_NAME_BYTES = 250;
 /** Maximum attempts to change a name that other processes change concurrently. */
 const MAX_ATTEMPTS = 16;
 const PAUSE_MS = 3;
-/** A lifetime that the server takes for long past: a `cas` with it removes the item, if it is unchanged. */
+/**
+ * A lifetime that the server takes for long past: a `cas` with it removes the item, if it is
+ * unchanged.
+ */
 const EXPIRED = -1;
 const RESERVATION_MS = 60_000;
 /** Uncertainty about a server's time that is due to its counting in seconds. */
 const SECOND_MS = 1_000;
 
 /**
- * Returns the expiry as an instant in the server's seconds, never early, since a relative one would count from when the command arrives; 0: none.
- * The server takes what is no 32-bit integer for a past instant, so items that live longer do not expire there.
+ * Returns the expiry as an instant in the server's seconds, never early, since a relative one would
+ * count from when the command arrives; 0: none. The server takes what is no 32-bit integer for a
+ * past instant, so items that live longer do not expire there.
  */
 function expiryOf(dropAt: number): number {
   const seconds = Math.ceil(dropAt / 1000) + 1;
@@ -148,15 +162,18 @@ const wireName = (name: string): string =>
   name.length <= MAX_NAME_BYTES && /^[!-~]+$/.test(name) ? name : `graphql-cached:${hash("sha256", name, "base64url")}`;
 
 /**
- * Estimates one server's time in milliseconds. The server reports whole seconds, along with operations, so the offset is learned from many
- * replies: all processes converge on the moment at which its second changes, within about 50 ms of each other.
+ * Estimates one server's time in milliseconds. The server reports whole seconds, along with
+ * operations, so the offset is learned from many replies: all processes converge on the moment at
+ * which its second changes, within about 50 ms of each other.
  */
 export class ServerClock {
   readonly #fetchSeconds: () => Promise<number>;
   readonly #clock: Clock;
   /** The smallest that the offset can be. */
   #offset: ServerOffset | undefined;
-  /** The largest that it can be: when the request was sent, the server's next second had not begun. */
+  /**
+   * The largest that it can be: when the request was sent, the server's next second had not begun.
+   */
   #maxOffset: ServerOffset | undefined;
   #latest = 0;
   #requests = 0;

@@ -16,7 +16,10 @@ import { type Change, type Decide, keep, put, type Server } from "./server.js";
 /** Several servers used as one. Each name belongs to exactly one of them. */
 export class Servers {
   readonly #servers: ReadonlyMap<string, Server>;
-  /** The servers of recent names: the cache asks for them, and then the store. Each costs a hash per server. */
+  /**
+   * The servers of recent names: the cache asks for them, and then the store. Each costs a hash per
+   * server.
+   */
   readonly #idOf = new Map<string, string>();
   readonly #pinned = new Map<string, string>();
 
@@ -50,7 +53,10 @@ export class Servers {
     );
   }
 
-  /** Changes names that never expire, and whose content must not come back: see `Server.change`. Throws if one failed. */
+  /**
+   * Changes names that never expire, and whose content must not come back: see `Server.change`.
+   * Throws if one failed.
+   */
   async swap<Result>(
     names: readonly string[],
     decide: (content: Content, now: number) => Change<Result>,
@@ -67,7 +73,10 @@ export class Servers {
     return contents[0];
   }
 
-  /** Calls `run` for each server with its names, all in parallel. Returns the results in the order of `names`, an Error for each that failed. */
+  /**
+   * Calls `run` for each server with its names, all in parallel. Returns the results in the order
+   * of `names`, an Error for each that failed.
+   */
   async forEachServer<Result>(
     names: readonly string[],
     run: (server: Server, names: readonly string[], indexes: readonly number[]) => Promise<readonly (Result | Error)[]>,
@@ -92,7 +101,10 @@ export class Servers {
     return results;
   }
 
-  /** By rendezvous hashing: the server with the highest weight for the name. With another server, only its own names move. */
+  /**
+   * By rendezvous hashing: the server with the highest weight for the name. With another server,
+   * only its own names move.
+   */
   idOf(name: string): string {
     const known = this.#pinned.get(name) ?? this.#idOf.get(name);
     if (known !== undefined) return known;
@@ -112,8 +124,9 @@ export class Servers {
 const MAX_NAMES = 10_000;
 
 /**
- * The invalidation clock: one item on the first server holds its head and its log, and one on each server a copy of the head, which every read
- * includes. An invalidation is complete when all copies show it.
+ * The invalidation clock: one item on the first server holds its head and its log, and one on each
+ * server a copy of the head, which every read includes. An invalidation is complete when all copies
+ * show it.
  */
 export class MemcachedClock implements CopiedClock {
   readonly #servers: Servers;
@@ -137,14 +150,18 @@ export class MemcachedClock implements CopiedClock {
     return this.#copyOn.get(server);
   }
 
-  /** Returns the copy on the server of a key. Undefined if the store has not been opened for a cache. */
+  /**
+   * Returns the copy on the server of a key. Undefined if the store has not been opened for a
+   * cache.
+   */
   copyBeside(key: string): string | undefined {
     return this.#copyOn.get(this.#servers.serverOf(key));
   }
 
   /**
-   * Under which state of the clock a lease is granted, where the copy shows `head`. Undefined: under none, since the caller's epoch has ended. One of
-   * several copies may be behind, which says nothing of the caller.
+   * Under which state of the clock a lease is granted, where the copy shows `head`. Undefined:
+   * under none, since the caller's epoch has ended. One of several copies may be behind, which says
+   * nothing of the caller.
    */
   originOfGrant(origin: ClockOrigin, head: ClockHead | undefined): ClockOrigin | undefined {
     const isSame = head?.epoch === origin.epoch;
@@ -179,5 +196,8 @@ export class MemcachedClock implements CopiedClock {
   }
 }
 
-/** The size of a log beyond which it loses its older half: an item of 1 MiB at most holds it, and each invalidation writes all of it. */
+/**
+ * The size of a log beyond which it loses its older half: an item of 1 MiB at most holds it, and
+ * each invalidation writes all of it.
+ */
 const MAX_LOG_BYTES = 256 * 1024;

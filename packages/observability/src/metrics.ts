@@ -1,7 +1,9 @@
 import type { CacheEvent, CacheExtension, Counts } from "graphql-cached";
 import { type Cancel, errorTypeOf } from "graphql-cached/store";
 
-/** What a metric counts, or the durations it collects. Every metric also has the attribute `cache`. */
+/**
+ * What a metric counts, or the durations it collects. Every metric also has the attribute `cache`.
+ */
 export interface Metric {
   readonly kind: "counter" | "histogram";
   /** As in UCUM: `s`, or what is counted in braces. */
@@ -80,12 +82,16 @@ const MAX_KEPT = 256;
 
 const OUTCOMES = ["hit", "stale", "staleIfError", "loaded", "coalesced", "bypassed"] as const;
 
-/** How many types of errors are told apart, since the number of labels has to be bounded. Others are `_OTHER`. */
+/**
+ * How many types of errors are told apart, since the number of labels has to be bounded. Others are
+ * `_OTHER`.
+ */
 const MAX_ERROR_TYPES = 50;
 
 /**
- * Collects the metrics of one cache. Reads and loads are counted by the cache in any case, and are only read when
- * metrics are collected, so that a hit costs nothing more. Everything else is counted here from when it is created.
+ * Collects the metrics of one cache. Reads and loads are counted by the cache in any case, and are
+ * only read when metrics are collected, so that a hit costs nothing more. Everything else is
+ * counted here from when it is created.
  */
 export class MetricsSource {
   readonly #extension: CacheExtension;
@@ -99,8 +105,9 @@ export class MetricsSource {
   readonly stop: Cancel;
 
   /**
-   * `cache`: the value of the attribute of this name. `record` receives durations when they end. Those of a store in
-   * the memory of this process are not measured: each would take longer to record than the read that it measures.
+   * `cache`: the value of the attribute of this name. `record` receives durations when they end.
+   * Those of a store in the memory of this process are not measured: each would take longer to
+   * record than the read that it measures.
    */
   constructor(
     extension: CacheExtension,
@@ -116,7 +123,10 @@ export class MetricsSource {
     );
   }
 
-  /** Records what has been measured since the last time. To be called before durations are collected. */
+  /**
+   * Records what has been measured since the last time. To be called before durations are
+   * collected.
+   */
   flush(): void {
     for (const operation of this.#storeMs.keys()) this.#flush(operation);
   }
@@ -185,8 +195,8 @@ export class MetricsSource {
   }
 
   /**
-   * Every tick of hits ends with a store operation. Many durations in a row are recorded in a fraction of the time that
-   * each of them would take between other work.
+   * Every tick of hits ends with a store operation. Many durations in a row are recorded in a
+   * fraction of the time that each of them would take between other work.
    */
   #keep(operation: string, storeMs: number): void {
     let kept = this.#storeMs.get(operation);

@@ -1,7 +1,9 @@
 import { type Cancel, type Clock, within } from "graphql-cached/store";
 import type { Retrying } from "./retrying.js";
 
-/** Keeps a connection for notifications, and replaces it when it is lost. Returns what ends that. */
+/**
+ * Keeps a connection for notifications, and replaces it when it is lost. Returns what ends that.
+ */
 export function keepListening(
   listen: Listen,
   channel: string,
@@ -47,9 +49,9 @@ export function keepListening(
 }
 
 /**
- * Listens on a notification channel: calls `wake` for every notification, and `lost` when no more can
- * arrive. Resolves to a function that ends listening. Called again, with a delay, after `lost` and after
- * a rejection.
+ * Listens on a notification channel: calls `wake` for every notification, and `lost` when no more
+ * can arrive. Resolves to a function that ends listening. Called again, with a delay, after `lost`
+ * and after a rejection.
  */
 export type Listen = (channel: string, wake: () => void, lost: (error?: unknown) => void) => Promise<() => unknown>;
 

@@ -16,8 +16,8 @@ import { Retrying } from "./retrying.js";
 
 /**
  * Invalidates the tags that triggers write to the outbox, each after its transaction is committed.
- * Invalidates first and advances its position then, so that no tag is lost; after a crash between the
- * two, a batch is invalidated again. Errors never end it.
+ * Invalidates first and advances its position then, so that no tag is lost; after a crash between
+ * the two, a batch is invalidated again. Errors never end it.
  *
  * Throws `CACHED_OPTION_INVALID` with every mistake in `options`.
  */
@@ -51,7 +51,10 @@ export interface OutboxOptions<Context = object> {
   readonly cache: Cache<Context>;
   /** Runs statements and replaces connections that are lost, such as a `Pool` of pg. */
   readonly database: OutboxDatabase;
-  /** Listens for notifications, so that tags are invalidated at once. Default: none, the consumer polls. */
+  /**
+   * Listens for notifications, so that tags are invalidated at once. Default: none, the consumer
+   * polls.
+   */
   readonly listen?: Listen | undefined;
   /**
    * The name of the position. Processes whose caches share a store use one name, and one of them
@@ -60,13 +63,19 @@ export interface OutboxOptions<Context = object> {
   readonly consumer?: string | undefined;
   /** The schema that the outbox is in. Default: `graphql_cached`. */
   readonly schema?: string | undefined;
-  /** How often to look for tags without a notification. An idle consumer sends no other statements. Default: 1,000. */
+  /**
+   * How often to look for tags without a notification. An idle consumer sends no other statements.
+   * Default: 1,000.
+   */
   readonly pollMs?: number | undefined;
   /** How soon another process takes over after a crash. Default: 5,000. */
   readonly leaseMs?: number | undefined;
   /** The most tags that are invalidated together. Default: 500. */
   readonly batchSize?: number | undefined;
-  /** Called with every error; the consumer tries again by itself. Exceptions it throws are ignored. Default: none. */
+  /**
+   * Called with every error; the consumer tries again by itself. Exceptions it throws are ignored.
+   * Default: none.
+   */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
@@ -74,8 +83,8 @@ export interface OutboxOptions<Context = object> {
 export interface OutboxConsumer {
   /**
    * Waits for the batch that is being invalidated, stops listening, and leaves the rest to another
-   * process or a later start. Call it before `cache.close`. Never rejects. Calling it again returns the
-   * same promise.
+   * process or a later start. Call it before `cache.close`. Never rejects. Calling it again returns
+   * the same promise.
    */
   stop(): Promise<void>;
   /** The same as `stop`, for `await using`. */
@@ -148,7 +157,8 @@ class ConsumerLoop {
         const hasMore = await this.#step();
         retrying.succeeded();
         this.#isIdle = !hasMore && this.#ledAt !== undefined;
-        // The lease of an idle leader may end: every process that then believes to lead asks for it first.
+        // The lease of an idle leader may end: every process that then believes to lead asks for it
+        // first.
         if (!hasMore && !(this.#isIdle && this.#isWoken))
           await this.#wait(this.#isIdle ? pollMs : Math.min(pollMs, this.#othersMs));
         this.#isIdle = false;
@@ -189,7 +199,10 @@ class ConsumerLoop {
     return othersMs === undefined;
   }
 
-  /** Removes rows, and reports watched tables that have lost their triggers, once until they have them again. */
+  /**
+   * Removes rows, and reports watched tables that have lost their triggers, once until they have
+   * them again.
+   */
   async #maintain(): Promise<void> {
     const { clock, retrying } = this.#parts;
     const now = clock.now();

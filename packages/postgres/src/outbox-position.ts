@@ -3,10 +3,11 @@ import type { OutboxQueries, OutboxRow, UnwatchedRow } from "./outbox-queries.js
 
 /**
  * The position of a consumer in the outbox, stored in the database. One process at a time leads: it
- * reads and advances. Two may believe that they do, after a pause of one of them; then only one of them
- * can advance, and what the other has invalidated is invalidated again.
+ * reads and advances. Two may believe that they do, after a pause of one of them; then only one of
+ * them can advance, and what the other has invalidated is invalidated again.
  *
- * Pages of a large transaction alternate with pages of those that end meanwhile, so that it delays none of them.
+ * Pages of a large transaction alternate with pages of those that end meanwhile, so that it delays
+ * none of them.
  */
 export class OutboxPosition {
   readonly #database: OutboxDatabase;
@@ -14,8 +15,9 @@ export class OutboxPosition {
   readonly #clock: Clock;
   readonly #settings: PositionSettings;
   /**
-   * What is read page by page: first what the position in the database says, then the first pages of later snapshots. It
-   * is in memory only, so what was read ahead is invalidated again after a crash.
+   * What is read page by page: first what the position in the database says, then the first pages
+   * of later snapshots. It is in memory only, so what was read ahead is invalidated again after a
+   * crash.
    */
   #ranges: ReadRange[] = [];
   /** The position that the ranges follow. */
@@ -30,8 +32,8 @@ export class OutboxPosition {
   }
 
   /**
-   * Takes the lead, or keeps it for another `leaseMs`. Resolves to undefined if this process leads, and otherwise to how
-   * long another one has the lease.
+   * Takes the lead, or keeps it for another `leaseMs`. Resolves to undefined if this process leads,
+   * and otherwise to how long another one has the lease.
    */
   async lead(): Promise<number | undefined> {
     const { consumer, leader, leaseMs } = this.#settings;
@@ -41,8 +43,8 @@ export class OutboxPosition {
   }
 
   /**
-   * Resolves to the tags after the position, or to undefined if another process leads. Rejects once if
-   * the database is not the one that the position was made in, and begins anew.
+   * Resolves to the tags after the position, or to undefined if another process leads. Rejects once
+   * if the database is not the one that the position was made in, and begins anew.
    */
   read(): Promise<OutboxPage | undefined> {
     const last = this.#isAheadNext ? this.#ranges.at(-1) : undefined;
@@ -157,7 +159,9 @@ export interface OutboxPage {
   readonly tags: readonly string[];
   /** Whether there may be more to read at once. */
   readonly hasMore: boolean;
-  /** Makes the end of the page the position. Resolves to false if another consumer leads meanwhile. */
+  /**
+   * Makes the end of the page the position. Resolves to false if another consumer leads meanwhile.
+   */
   advance(): Promise<boolean>;
 }
 

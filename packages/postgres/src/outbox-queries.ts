@@ -22,10 +22,10 @@ export interface UnwatchedRow {
 /**
  * Returns the statements for an outbox in `schema`, which is a plain name.
  *
- * `read` takes the rows whose transactions are visible in a snapshot and were not in the one before,
- * whatever the order of their ids. The rows and `pg_current_snapshot()` come from the same snapshot,
- * that of the statement. Later pages use the snapshot of the first, so that what they have to read
- * does not change any more; `readAhead` is for the transactions that end meanwhile.
+ * `read` takes the rows whose transactions are visible in a snapshot and were not in the one
+ * before, whatever the order of their ids. The rows and `pg_current_snapshot()` come from the same
+ * snapshot, that of the statement. Later pages use the snapshot of the first, so that what they
+ * have to read does not change any more; `readAhead` is for the transactions that end meanwhile.
  */
 export function outboxQueries(schema: string) {
   const [outbox, consumers] = [`"${schema}".outbox`, `"${schema}".consumers`];
@@ -43,8 +43,9 @@ export function outboxQueries(schema: string) {
       ) page ON true
       WHERE c.name = $1 AND c.leader = $2`;
   return {
-    // Takes or renews the lease. A row with 0: the process leads from now on; with more: the milliseconds that the lease of
-    // another process lasts; none: that one has just taken it. Values: name, leader, milliseconds of the lease.
+    // Takes or renews the lease. A row with 0: the process leads from now on; with more: the
+    // milliseconds that the lease of another process lasts; none: that one has just taken it.
+    // Values: name, leader, milliseconds of the lease.
     lead: `
       WITH created AS (
         INSERT INTO ${consumers} (name, leader, leads_until) VALUES ($1, $2, ${leaseEnd})
@@ -58,8 +59,8 @@ export function outboxQueries(schema: string) {
       SELECT 0::float8 AS ms FROM led UNION ALL
       SELECT extract(epoch FROM greatest(leads_until, clock_timestamp()) - clock_timestamp())::float8 * 1000
       FROM ${consumers} WHERE name = $1 AND leads_until > clock_timestamp() AND NOT EXISTS (SELECT FROM led)`,
-    // The next page of tags, or one row without a tag if there is none, or nothing if another process leads. Values: name,
-    // leader, size of the page.
+    // The next page of tags, or one row without a tag if there is none, or nothing if another
+    // process leads. Values: name, leader, size of the page.
     read: `
       SELECT c.revision::text AS revision, ${snapshot}::text AS snapshot, c.reading IS NOT NULL AS continues,
         pg_snapshot_xmax(c.seen) > pg_snapshot_xmax(pg_current_snapshot()) AS ahead, page.xid, page.digest, page.tag
@@ -68,17 +69,20 @@ export function outboxQueries(schema: string) {
         snapshot,
         "(coalesce(c.after_transaction_id, pg_snapshot_xmin(c.seen)), coalesce(c.after_digest, ''))",
       )}`,
-    // The same for the transactions that were not visible in a snapshot. Values: the same, the snapshot.
+    // The same for the transactions that were not visible in a snapshot. Values: the same, the
+    // snapshot.
     readAhead: `
       SELECT c.revision::text AS revision, pg_current_snapshot()::text AS snapshot, page.xid, page.digest, page.tag
       FROM ${consumers} c ${pageOf("$4::pg_snapshot", "pg_current_snapshot()", "(pg_snapshot_xmin($4::pg_snapshot), ''::bytea)")}`,
-    // Advances within the snapshot that is read. Returns the new revision unless another process has advanced meanwhile.
-    // Values: name, leader, revision, snapshot, transaction id and digest of the last row.
+    // Advances within the snapshot that is read. Returns the new revision unless another process
+    // has advanced meanwhile. Values: name, leader, revision, snapshot, transaction id and digest
+    // of the last row.
     advanceToRow: `
       UPDATE ${consumers} SET reading = $4::pg_snapshot, after_transaction_id = $5::xid8,
         after_digest = decode($6, 'hex'), ${advanced}`,
-    // Advances to a snapshot, and begins to read the next one if there is one. Values: name, leader, revision, snapshot; the
-    // next snapshot, transaction id and digest of the last row that was read of it, or null.
+    // Advances to a snapshot, and begins to read the next one if there is one. Values: name,
+    // leader, revision, snapshot; the next snapshot, transaction id and digest of the last row that
+    // was read of it, or null.
     advance: `
       UPDATE ${consumers} SET seen = $4::pg_snapshot, reading = $5::pg_snapshot, after_transaction_id = $6::xid8,
         after_digest = decode($7, 'hex'), ${advanced}`,
@@ -86,7 +90,8 @@ export function outboxQueries(schema: string) {
     reset: `
       UPDATE ${consumers} SET seen = DEFAULT, reading = NULL, after_transaction_id = NULL, after_digest = NULL,
         ${advanced}`,
-    // Removes up to a number of rows that every consumer has seen, and returns how many. Value: the number.
+    // Removes up to a number of rows that every consumer has seen, and returns how many. Value: the
+    // number.
     clean: `
       WITH removed AS (
         DELETE FROM ${outbox} WHERE ctid = ANY (ARRAY(
@@ -96,8 +101,8 @@ export function outboxQueries(schema: string) {
         )) RETURNING 1
       )
       SELECT count(*)::int AS removed FROM removed`,
-    // The tables that were given to `watch_table` and whose changes are not all written. They are found by name, since
-    // another table may have taken it.
+    // The tables that were given to `watch_table` and whose changes are not all written. They are
+    // found by name, since another table may have taken it.
     check: `
       WITH handlers AS (
         SELECT oid, obj_description(oid, 'pg_proc') AS name FROM pg_catalog.pg_proc

@@ -30,8 +30,8 @@ export interface OutboxSqlOptions {
   /** The schema that the tables and functions are created in. Default: `graphql_cached`. */
   readonly schema?: string | undefined;
   /**
-   * Whether a commit that has changed tags sends a notification. Without it, consumers poll only, and
-   * commits do not queue for the lock of PostgreSQL's notification queue. Default: true.
+   * Whether a commit that has changed tags sends a notification. Without it, consumers poll only,
+   * and commits do not queue for the lock of PostgreSQL's notification queue. Default: true.
    */
   readonly notify?: boolean | undefined;
 }

@@ -10,7 +10,10 @@ const MAX_MS = 5_000;
 /** Codes of PostgreSQL for a table and for a schema that does not exist. */
 const MISSING = ["42P01", "3F000"];
 
-/** Something that is tried again. All failures are told to `onError`, and the first of a row and its end to the logger. */
+/**
+ * Something that is tried again. All failures are told to `onError`, and the first of a row and its
+ * end to the logger.
+ */
 export class Retrying {
   readonly #subject: string;
   readonly #logger: Logger;

@@ -65,8 +65,9 @@ export interface BloomGuardOptions {
 
 /**
  * Tells which ids cannot exist: a Bloom filter in Redis, shared by all processes. `false` is
- * reliable for every id that was added; `true` means only that the id may exist. Ids are compared as text: where `7` was
- * added, `"7"` exists as well, since a database may return numbers as strings, and GraphQL passes an `ID` as a string.
+ * reliable for every id that was added; `true` means only that the id may exist. Ids are compared
+ * as text: where `7` was added, `"7"` exists as well, since a database may return numbers as
+ * strings, and GraphQL passes an `ID` as a string.
  */
 export interface BloomGuard<Id extends string | number | bigint> {
   /**
@@ -77,17 +78,16 @@ export interface BloomGuard<Id extends string | number | bigint> {
   has(ids: readonly Id[]): Promise<readonly boolean[]>;
   /**
    * Adds new ids. Call it before the ids can be requested. Does nothing until a filter has been
-   * built.
-   * Rejects with `CACHED_STORE_UNAVAILABLE` if Redis fails, and with `CACHED_OPTION_INVALID` if one of them is not an id.
+   * built. Rejects with `CACHED_STORE_UNAVAILABLE` if Redis fails, and with `CACHED_OPTION_INVALID`
+   * if one of them is not an id.
    */
   add(ids: readonly Id[]): Promise<void>;
   /**
    * Builds a new filter from all existing ids, in any order, and replaces the old one in one step.
    * Resolves with the number of ids. The old filter serves until then, and ids added meanwhile go
-   * into both. Only one process can rebuild at a time.
-   * Rejects with `CACHED_STORE_UNAVAILABLE` if another process is rebuilding or Redis fails, with
-   * `CACHED_OPTION_INVALID` if one of them is not an id, and with the iterator's own error if it throws. The old filter then
-   * stays in use.
+   * into both. Only one process can rebuild at a time. Rejects with `CACHED_STORE_UNAVAILABLE` if
+   * another process is rebuilding or Redis fails, with `CACHED_OPTION_INVALID` if one of them is
+   * not an id, and with the iterator's own error if it throws. The old filter then stays in use.
    */
   rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number>;
 }

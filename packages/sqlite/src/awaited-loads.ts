@@ -3,8 +3,9 @@ import { knownEntry } from "./entries.js";
 import type { Transactions } from "./transactions.js";
 
 /**
- * The loads of others that callers of this process wait for, and wake-ups when they have ended. SQLite has no messages, but says cheaply
- * whether another connection has written. Only then are the entries read.
+ * The loads of others that callers of this process wait for, and wake-ups when they have ended.
+ * SQLite has no messages, but says cheaply whether another connection has written. Only then are
+ * the entries read.
  */
 export class AwaitedLoads {
   readonly #transactions: Transactions;
@@ -83,9 +84,15 @@ export class AwaitedLoads {
   }
 }
 
-/** How often it is asked whether a load has ended. Unless another process has written, that takes some 20 us. */
+/**
+ * How often it is asked whether a load has ended. Unless another process has written, that takes
+ * some 20 us.
+ */
 const POLL_MS = 10;
-/** The pause after a poll is this many times as long as the poll has taken, so that many awaited loads do not keep the process busy. */
+/**
+ * The pause after a poll is this many times as long as the poll has taken, so that many awaited
+ * loads do not keep the process busy.
+ */
 const PAUSE_PER_POLL = 10;
 /** For how long a load is waited for after its lease has ended. */
 const GRACE_MS = 1_000;

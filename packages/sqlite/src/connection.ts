@@ -23,7 +23,8 @@ export class Connection {
       throw new Error(
         `sqliteStore: expected a file system with shared memory for SQLite's write-ahead log, got journal_mode ${mode}`,
       );
-    // A process that dies loses nothing, and what a machine loses when it stops is not read afterwards: see DatabaseFile.
+    // A process that dies loses nothing, and what a machine loses when it stops is not read
+    // afterwards: see DatabaseFile.
     this.#database.exec(
       `PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = ${LOG_PAGES}; PRAGMA journal_size_limit = ${LOG_BYTES}; PRAGMA temp_store = MEMORY`,
     );
@@ -46,7 +47,10 @@ export class Connection {
     this.#prepare(sql).run(...parameters);
   }
 
-  /** Runs `work` in one transaction, which no other process writes into, and of which it sees all or nothing. */
+  /**
+   * Runs `work` in one transaction, which no other process writes into, and of which it sees all or
+   * nothing.
+   */
   transaction<T>(kind: "read" | "write", work: () => T): T {
     this.run(kind === "write" ? "BEGIN IMMEDIATE" : "BEGIN");
     try {
@@ -62,7 +66,10 @@ export class Connection {
     }
   }
 
-  /** Copies what is in SQLite's log into the database, so that the log can be written from its beginning again. */
+  /**
+   * Copies what is in SQLite's log into the database, so that the log can be written from its
+   * beginning again.
+   */
   checkpoint(): void {
     try {
       this.get("PRAGMA wal_checkpoint(PASSIVE)");
@@ -91,11 +98,13 @@ export class Connection {
 }
 
 /**
- * For how long a statement waits for a lock while it blocks this process. A transaction of another process ends within a millisecond;
- * for what takes longer, the store waits without blocking.
+ * For how long a statement waits for a lock while it blocks this process. A transaction of another
+ * process ends within a millisecond; for what takes longer, the store waits without blocking.
  */
 const BLOCKING_MS = 5;
-/** After how many pages SQLite moves its log into the database: what takes a millisecond at once. */
+/**
+ * After how many pages SQLite moves its log into the database: what takes a millisecond at once.
+ */
 const LOG_PAGES = 256;
 const LOG_BYTES = 16 * 1024 * 1024;
 
@@ -103,8 +112,9 @@ const LOG_BYTES = 16 * 1024 * 1024;
 const APPLICATION_ID = 0x67716c63;
 
 /**
- * The tables. The clock concerns all releases, and its content says its own format. The layout of all others belongs to
- * the release: one with another layout has tables with another number beside them.
+ * The tables. The clock concerns all releases, and its content says its own format. The layout of
+ * all others belongs to the release: one with another layout has tables with another number beside
+ * them.
  */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS names (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
@@ -125,19 +135,23 @@ class NoStore extends Error {
 
 export interface Work {
   readonly db: Connection;
-  /** The time on the store's clock, from when the transaction had begun: what it waited for is over. */
+  /**
+   * The time on the store's clock, from when the transaction had begun: what it waited for is over.
+   */
   readonly now: number;
 }
 
-/** The time on the store's clock: that of the day, which the processes of a machine have in common. */
+/**
+ * The time on the store's clock: that of the day, which the processes of a machine have in common.
+ */
 export const timeOf = (clock: Clock): number => clock.wallTime?.() ?? clock.now();
 
 /** Returns the bytes of a blob as a Buffer, without copying them. */
 export const bufferOf = (blob: Uint8Array): Buffer => Buffer.from(blob.buffer, blob.byteOffset, blob.byteLength);
 
 /**
- * The part of a database that the store uses. `DatabaseSync` of node:sqlite and `Database` of better-sqlite3 have it; neither needs to be
- * installed for this module to be loaded.
+ * The part of a database that the store uses. `DatabaseSync` of node:sqlite and `Database` of
+ * better-sqlite3 have it; neither needs to be installed for this module to be loaded.
  */
 export interface SqliteDatabase {
   /** Runs statements that return nothing. */
@@ -146,7 +160,10 @@ export interface SqliteDatabase {
   close(): unknown;
 }
 
-/** A prepared statement. Rows are objects by column, with numbers, strings, and blobs as `Uint8Array`. */
+/**
+ * A prepared statement. Rows are objects by column, with numbers, strings, and blobs as
+ * `Uint8Array`.
+ */
 export interface SqliteStatement {
   /** Returns the first row. Undefined if there is none. */
   get(...parameters: (string | number | Uint8Array)[]): unknown;
@@ -157,12 +174,15 @@ export interface SqliteStatement {
 /** Opens the database in a file. */
 export type OpenDatabase = (file: string) => SqliteDatabase;
 
-/** Not written into the `import`, so that no bundler takes a native package for a part of the application. */
+/**
+ * Not written into the `import`, so that no bundler takes a native package for a part of the
+ * application.
+ */
 const OPTIONAL_PEER: string = "better-sqlite3";
 
 /**
- * Returns how to open a database: by node:sqlite, which Node.js 22.13 and later have, or else by better-sqlite3. Rejects if there is
- * neither.
+ * Returns how to open a database: by node:sqlite, which Node.js 22.13 and later have, or else by
+ * better-sqlite3. Rejects if there is neither.
  */
 export async function findDatabase(): Promise<OpenDatabase> {
   const builtIn = process.getBuiltinModule?.("node:sqlite" as string) as
@@ -188,7 +208,10 @@ export async function findDatabase(): Promise<OpenDatabase> {
  */
 export type SqliteFailure = "busy" | "full" | "damaged" | "forbidden" | "other";
 
-/** By the primary result codes of SQLite, https://sqlite.org/rescode.html, and those of the file system. */
+/**
+ * By the primary result codes of SQLite, https://sqlite.org/rescode.html, and those of the file
+ * system.
+ */
 const CODES: readonly (readonly [SqliteFailure, ...(string | number)[]])[] = [
   ["busy", 5, 6, "SQLITE_BUSY", "SQLITE_LOCKED"],
   ["full", 13, "SQLITE_FULL", "ENOSPC", "EDQUOT"],
@@ -196,7 +219,9 @@ const CODES: readonly (readonly [SqliteFailure, ...(string | number)[]])[] = [
   ["forbidden", 3, 8, 23, "SQLITE_PERM", "SQLITE_READONLY", "SQLITE_AUTH", "EACCES", "EPERM", "EROFS"],
 ];
 
-/** node:sqlite says a number in `errcode`, better-sqlite3 a name in `code`, both of extended codes. */
+/**
+ * node:sqlite says a number in `errcode`, better-sqlite3 a name in `code`, both of extended codes.
+ */
 export function failureOf(error: unknown): SqliteFailure {
   const { code, errcode } = (error ?? {}) as { readonly code?: unknown; readonly errcode?: unknown };
   const primary =

@@ -19,14 +19,17 @@ import type { Clock } from "graphql-cached/store";
 import { Connection, failureOf, type OpenDatabase, timeOf } from "./connection.js";
 
 /**
- * The database of a path, and which one that is now. The file at the path is a pointer, the name of a folder beside it with the
- * database, which is random. A database is never replaced under its name: SQLite finds its log and its shared memory by that name, so processes that had
- * still open what was deleted would use those of its successor, and closing would delete them.
+ * The database of a path, and which one that is now. The file at the path is a pointer, the name of
+ * a folder beside it with the database, which is random. A database is never replaced under its
+ * name: SQLite finds its log and its shared memory by that name, so processes that had still open
+ * what was deleted would use those of its successor, and closing would delete them.
  *
- * Every operation asks first whether pointer and folder are those that it knows. If not, this process opens what is there now, or
- * makes an empty database. That has no invalidation clock, which begins a new epoch, under which no earlier value counts.
+ * Every operation asks first whether pointer and folder are those that it knows. If not, this
+ * process opens what is there now, or makes an empty database. That has no invalidation clock,
+ * which begins a new epoch, under which no earlier value counts.
  *
- * A database also ends with the machine: what was written last may be missing after a crash, invalidations among it.
+ * A database also ends with the machine: what was written last may be missing after a crash,
+ * invalidations among it.
  */
 export class DatabaseFile {
   readonly #path: string;
@@ -118,7 +121,10 @@ export class DatabaseFile {
     }
   }
 
-  /** Makes an empty database in the place of the one of `previous`. Undefined if another process was first. */
+  /**
+   * Makes an empty database in the place of the one of `previous`. Undefined if another process was
+   * first.
+   */
   #make(open: OpenDatabase, previous: Pointer | undefined): Attached | undefined {
     this.#checkGenerations();
     const generation = randomBytes(8).toString("hex");
@@ -144,7 +150,10 @@ export class DatabaseFile {
     return undefined;
   }
 
-  /** Writes a pointer in one step, unless another process has done so since `previous` was read. Returns its stamp. */
+  /**
+   * Writes a pointer in one step, unless another process has done so since `previous` was read.
+   * Returns its stamp.
+   */
   #publish(text: string, temporary: string, previous: Pointer | undefined): string | undefined {
     try {
       writeFileSync(temporary, text, { flag: "wx", mode: 0o600 });
@@ -185,7 +194,10 @@ const MAGIC = "graphql-cached 1";
 /** The database in its folder, and the files that SQLite keeps beside it while it is open. */
 const DATABASE = "cache.db";
 const FILES = [DATABASE, `${DATABASE}-wal`, `${DATABASE}-shm`];
-/** By how much two processes may take the start of the machine for different instants, where the system has no id for it. */
+/**
+ * By how much two processes may take the start of the machine for different instants, where the
+ * system has no id for it.
+ */
 const SAME_START_MS = 5_000;
 /** So many databases in so short a time are not lost by accident. */
 const MAX_GENERATIONS = 5;
@@ -193,7 +205,9 @@ const GENERATIONS_MS = 10_000;
 /** How often a process tries to agree with others that replace the database at the same time. */
 const ATTEMPTS = 10;
 
-/** What the file at the path says: which database is in use, and since which start of the machine. */
+/**
+ * What the file at the path says: which database is in use, and since which start of the machine.
+ */
 interface Pointer {
   readonly text: string;
   readonly stamp: string;
@@ -212,7 +226,10 @@ interface Attached {
   readonly files: readonly (number | undefined)[];
 }
 
-/** Gives a file a second name that nothing has, or does nothing. File systems without hard links move it, over what another process may just have made. */
+/**
+ * Gives a file a second name that nothing has, or does nothing. File systems without hard links
+ * move it, over what another process may just have made.
+ */
 function linkOrRename(file: string, name: string): void {
   try {
     linkSync(file, name);
@@ -223,7 +240,10 @@ function linkOrRename(file: string, name: string): void {
 
 export class ForeignFile extends Error {}
 
-/** Returns what the pointer says. Undefined if there is none. Throws `ForeignFile` for anything else, which it leaves as it is. */
+/**
+ * Returns what the pointer says. Undefined if there is none. Throws `ForeignFile` for anything
+ * else, which it leaves as it is.
+ */
 export function readPointer(path: string): Pointer | undefined {
   let file: number;
   try {
@@ -253,7 +273,10 @@ function attachTo(open: OpenDatabase, folder: string, pointerStamp: string): Att
   return { connection, folder, pointerStamp, folderStamp: stampAt(folder), files: filesIn(folder) };
 }
 
-/** Returns what is another when something was written at a path. A deleted file's number may be used again, but not within the same instant. */
+/**
+ * Returns what is another when something was written at a path. A deleted file's number may be used
+ * again, but not within the same instant.
+ */
 function stampAt(path: string): string | undefined {
   const found = statSync(path, { throwIfNoEntry: false });
   return found && stampOf(found);

@@ -1,7 +1,10 @@
 import { appendToClock, readStoredEntry, type StoredEntry, writeStoredEntry } from "graphql-cached/store";
 import { bufferOf, type Connection, type Work } from "./connection.js";
 
-/** A transaction that has written this many entries deletes up to twice as many and these that have expired. */
+/**
+ * A transaction that has written this many entries deletes up to twice as many and these that have
+ * expired.
+ */
 const EXPIRED_AT_LEAST = 16;
 /** Entries are evicted this many at once, and so often at most in one transaction. */
 const EVICTED = 64;
@@ -29,7 +32,10 @@ export function knownEntry(work: Work, key: string): StoredEntry | undefined {
   return found === "unknown-format" ? undefined : found;
 }
 
-/** Replaces the entry at a key. It is the newest then: entries are evicted in the order in which they were written. */
+/**
+ * Replaces the entry at a key. It is the newest then: entries are evicted in the order in which
+ * they were written.
+ */
 export function putEntry({ db }: Work, key: string, entry: StoredEntry | undefined): void {
   if (entry === undefined) removeEntry(db, key);
   else
@@ -47,7 +53,10 @@ export function removeEntry(db: Connection, key: string): void {
 
 export const sizeOf = (key: string, { body }: StoredEntry): number => OVERHEAD_BYTES + 2 * key.length + body.byteLength;
 
-/** Deletes some of what has expired, and the oldest entries if all is larger than `maxBytes`. `written`: how many entries were written. */
+/**
+ * Deletes some of what has expired, and the oldest entries if all is larger than `maxBytes`.
+ * `written`: how many entries were written.
+ */
 export function makeRoom(work: Work, written: number, maxBytes: number): void {
   dropExpired(work, EXPIRED_AT_LEAST + 2 * written);
   for (let turn = 0; turn < MAX_EVICTIONS && usedBytes(work.db) > maxBytes; turn++) evict(work.db);
@@ -67,14 +76,20 @@ function evict(db: Connection): void {
   db.run("DELETE FROM entries_1 WHERE id IN (SELECT id FROM entries_1 ORDER BY id LIMIT ?)", EVICTED);
 }
 
-/** Returns the size of all pages that are in use: of entries, the clock, and what else is in the database. */
+/**
+ * Returns the size of all pages that are in use: of entries, the clock, and what else is in the
+ * database.
+ */
 export function usedBytes(db: Connection): number {
   const pages = db.get<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0;
   const free = db.get<{ freelist_count: number }>("PRAGMA freelist_count")?.freelist_count ?? 0;
   return (pages - free) * (db.get<{ page_size: number }>("PRAGMA page_size")?.page_size ?? 0);
 }
 
-/** Returns what is kept under a name besides entries and reports: the head of a clock, the settings, or an instant. Undefined if there is nothing. */
+/**
+ * Returns what is kept under a name besides entries and reports: the head of a clock, the settings,
+ * or an instant. Undefined if there is nothing.
+ */
 export function readContent(db: Connection, name: string): Buffer | undefined {
   const row = db.get<{ readonly content: Uint8Array }>("SELECT content FROM names WHERE name = ?", name);
   return row && bufferOf(row.content);

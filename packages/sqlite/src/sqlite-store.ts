@@ -36,9 +36,10 @@ import {
 import { Transactions } from "./transactions.js";
 
 /**
- * Creates a store in a file of this machine, shared by all of its processes that use the same path and prefix. Each operation is one
- * transaction of SQLite, on the calling thread, which no write waits for a disk in. Throws `CACHED_OPTION_INVALID` if an option is
- * invalid, or if something else is at the path.
+ * Creates a store in a file of this machine, shared by all of its processes that use the same path
+ * and prefix. Each operation is one transaction of SQLite, on the calling thread, which no write
+ * waits for a disk in. Throws `CACHED_OPTION_INVALID` if an option is invalid, or if something else
+ * is at the path.
  */
 export function sqliteStore(options: SqliteStoreOptions): Store {
   const known = ["path", "database", "maxBytes", "clock"] satisfies (keyof SqliteStoreOptions)[];
@@ -79,18 +80,20 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
 /** Options of `sqliteStore`. */
 export interface SqliteStoreOptions {
   /**
-   * The same file for all processes, on a local disk. It says which database is in use; that one is in a folder beside it, which has the
-   * same name with `-` and 16 digits. The store makes, replaces and deletes both, and missing folders above.
+   * The same file for all processes, on a local disk. It says which database is in use; that one is
+   * in a folder beside it, which has the same name with `-` and 16 digits. The store makes,
+   * replaces and deletes both, and missing folders above.
    */
   readonly path: string;
   /**
-   * Opens the database in a file. Default: `DatabaseSync` of node:sqlite, or `Database` of better-sqlite3 if Node.js does not have that.
-   * The store calls it again when the database has been replaced, and closes what it returns.
+   * Opens the database in a file. Default: `DatabaseSync` of node:sqlite, or `Database` of
+   * better-sqlite3 if Node.js does not have that. The store calls it again when the database has
+   * been replaced, and closes what it returns.
    */
   readonly database?: OpenDatabase;
   /**
-   * Maximum size of the database in bytes. What was written first is dropped first. An entry that is larger than a quarter of it is not
-   * stored. An integer of at least 4 MiB. Default: 256 MiB.
+   * Maximum size of the database in bytes. What was written first is dropped first. An entry that
+   * is larger than a quarter of it is not stored. An integer of at least 4 MiB. Default: 256 MiB.
    */
   readonly maxBytes?: number;
   /** Source of time and timers; `wallTime` is the clock of the store. Default: the system clock. */
@@ -167,7 +170,8 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
           const before = findEntry(work, request.key);
           if (before === "unknown-format") return { result: { kind: "unknown-format" } };
           const { stored, grant } = transitions.acquire(before, request, token, times, origin, work.now);
-          // That others wait is written once, for the inspection: they find out by themselves when the load has ended.
+          // That others wait is written once, for the inspection: they find out by themselves when
+          // the load has ended.
           const isChanged = grant.kind === "granted" || (grant.kind === "busy" && before?.hasWaiters !== true);
           return { result: grant, change: isChanged ? { to: stored } : undefined };
         });

@@ -4,8 +4,8 @@ import type { DatabaseFile } from "./database-file.js";
 import { dropOldest } from "./entries.js";
 
 /**
- * Runs transactions on the database that is in use. SQLite works on the calling thread, so that nothing here may take long: a lock of
- * another process is waited for with timers.
+ * Runs transactions on the database that is in use. SQLite works on the calling thread, so that
+ * nothing here may take long: a lock of another process is waited for with timers.
  */
 export class Transactions {
   readonly #file: DatabaseFile;
@@ -53,13 +53,17 @@ export class Transactions {
     }
   }
 
-  /** Of a full disk: SQLite's log is written from its beginning again, and what was in some entries is free. */
+  /**
+   * Of a full disk: SQLite's log is written from its beginning again, and what was in some entries
+   * is free.
+   */
   #makeSpace(db: Connection): void {
     db.checkpoint();
     try {
       db.transaction("write", () => dropOldest({ db, now: timeOf(this.#clock) }));
     } catch {
-      // The transaction that is tried again fails for the same reason: SQLite's log cannot be moved into a database that has to grow.
+      // The transaction that is tried again fails for the same reason: SQLite's log cannot be moved
+      // into a database that has to grow.
     }
   }
 
@@ -68,7 +72,10 @@ export class Transactions {
   }
 }
 
-/** For how long a transaction is tried again while another process has the database locked. The cache has given up on most earlier. */
+/**
+ * For how long a transaction is tried again while another process has the database locked. The
+ * cache has given up on most earlier.
+ */
 const PATIENCE_MS = 1_000;
 const FIRST_PAUSE_MS = 1;
 const MAX_PAUSE_MS = 20;

@@ -2,7 +2,8 @@ import type { Store } from "graphql-cached/store";
 
 /**
  * Wraps a store so that it fails or hangs on demand, to test how a cache behaves when its store is
- * down. `open`, `nodeOf`, `clockNode` and `connectionTo` always reach the inner store and are not counted.
+ * down. `open`, `nodeOf`, `clockNode` and `connectionTo` always reach the inner store and are not
+ * counted.
  */
 export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
   const chaos: Chaos = { mode: undefined, calls: new Map() };

@@ -1,4 +1,7 @@
-/** The rules that every store keeps. Longer than other files: it is a list, and a rule is found by its title. */
+/**
+ * The rules that every store keeps. Longer than other files: it is a list, and a rule is found by
+ * its title.
+ */
 import { deepStrictEqual, notStrictEqual, ok, strictEqual } from "node:assert";
 import {
   type AcquireRequest,
@@ -32,9 +35,9 @@ export interface ConformanceSubject {
 }
 
 /**
- * A feature that a store may lack. `wakes`: the store has messages for waiters; without them they poll. `heads`: it tells of changes of the
- * clock; without that the memory asks. `reports`: it keeps
- * reports of processes; without it the inspection shows one process only.
+ * A feature that a store may lack. `wakes`: the store has messages for waiters; without them they
+ * poll. `heads`: it tells of changes of the clock; without that the memory asks. `reports`: it
+ * keeps reports of processes; without it the inspection shows one process only.
  */
 export type StoreFeature = "wakes" | "heads" | "reports";
 
@@ -58,7 +61,9 @@ const BODY = Buffer.from("body");
 
 type Granted = Extract<Grant, { kind: "granted" }>;
 
-/** A lease request, with what its caller knows of the clock in the place of what the store has now. */
+/**
+ * A lease request, with what its caller knows of the clock in the place of what the store has now.
+ */
 interface LeaseOptions extends Partial<AcquireRequest> {
   readonly origin?: ClockOrigin;
 }
@@ -484,7 +489,9 @@ const clockRules: Rules = {
   },
 };
 
-/** What a later invalidation has to know of an entry: under which state of the clock its load began. */
+/**
+ * What a later invalidation has to know of an entry: under which state of the clock its load began.
+ */
 const positionRules: Rules = {
   "grants a lease at the position of the call, although the clock has gone on": async (t) => {
     const origin = await t.head();

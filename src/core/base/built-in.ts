@@ -4,8 +4,9 @@ import { types } from "node:util";
 export type BuiltIn = "Object" | "Bare" | "Array" | "Date" | "Map" | "Set" | "Buffer" | "Uint8Array";
 
 /**
- * Returns which of the built-in types an object is an instance of, in any realm: in Jest and in `vm` contexts, what Node creates is of another one.
- * Undefined for everything else, subclasses of the built-in types included.
+ * Returns which of the built-in types an object is an instance of, in any realm: in Jest and in
+ * `vm` contexts, what Node creates is of another one. Undefined for everything else, subclasses of
+ * the built-in types included.
  */
 export function builtInOf(value: object): BuiltIn | undefined {
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -28,15 +29,24 @@ export function isPlainObject(value: unknown): value is Readonly<Record<string, 
 export const isObjectPrototype = (value: object): boolean =>
   value === Object.prototype || (Object.getPrototypeOf(value) === null && isOwnPrototype(value, "Object"));
 
-/** Whether a value is an error, of any realm. A DOMException, such as an AbortError, is one without being native. */
+/**
+ * Whether a value is an error, of any realm. A DOMException, such as an AbortError, is one without
+ * being native.
+ */
 export const isError = (value: unknown): value is Error =>
   value instanceof Error || types.isNativeError(value) || value instanceof DOMException;
 
-/** Fake timers replace Date by a subclass, whose instances have the original class as a `constructor` of their own. */
+/**
+ * Fake timers replace Date by a subclass, whose instances have the original class as a
+ * `constructor` of their own.
+ */
 export const hasNativeConstructor = (date: object): boolean =>
   isNativeClass(Object.getOwnPropertyDescriptor(date, "constructor")?.value, "Date");
 
-/** Returns the type of an object or of an instance of a subclass, by what only the constructor of the type can make. */
+/**
+ * Returns the type of an object or of an instance of a subclass, by what only the constructor of
+ * the type can make.
+ */
 function typeBySlots(value: object): BuiltIn {
   if (Array.isArray(value)) return "Array";
   if (types.isDate(value)) return "Date";

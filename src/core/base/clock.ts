@@ -1,9 +1,15 @@
 import { type AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import timers from "node:timers";
 
-/** Time and randomness as arguments: no other module reads a clock, starts a timer or draws a random number. */
+/**
+ * Time and randomness as arguments: no other module reads a clock, starts a timer or draws a random
+ * number.
+ */
 
-/** Taken from the modules of Node.js: fake timers replace the globals, and every wait of the cache would be one that nobody ends. */
+/**
+ * Taken from the modules of Node.js: fake timers replace the globals, and every wait of the cache
+ * would be one that nobody ends.
+ */
 const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers;
 /** Not imported, since older Cloudflare Workers lack the module. They have no fake timers. */
 const { performance } = process.getBuiltinModule?.("node:perf_hooks") ?? globalThis;
@@ -21,9 +27,10 @@ export interface Clock {
   /** Milliseconds since an arbitrary fixed instant. Never goes back. */
   now(): number;
   /**
-   * Calls `fn` once after `delayMs` milliseconds, outside of the asynchronous context of any request, which a pending timer
-   * would keep in memory. Keeps the process alive only if somebody waits for it (`isAwaited`, default: false): what nobody waits for may be left
-   * undone, but a program must not end in the middle.
+   * Calls `fn` once after `delayMs` milliseconds, outside of the asynchronous context of any
+   * request, which a pending timer would keep in memory. Keeps the process alive only if somebody
+   * waits for it (`isAwaited`, default: false): what nobody waits for may be left undone, but a
+   * program must not end in the middle.
    */
   after(delayMs: number, fn: () => void, isAwaited?: boolean): Cancel;
   /**
@@ -64,7 +71,10 @@ export const systemClock: Clock = {
 /** How long a timer runs that keeps the process alive; it starts again. */
 const KEEP_ALIVE_MS = 60_000;
 
-/** Resolves as `work` does, and keeps the process alive until then: pending timers of a clock do not. */
+/**
+ * Resolves as `work` does, and keeps the process alive until then: pending timers of a clock do
+ * not.
+ */
 export function keepingAlive<T>(work: Promise<T>): Promise<T> {
   const timer = setInterval(() => undefined, KEEP_ALIVE_MS);
   return work.finally(() => clearInterval(timer));
@@ -88,14 +98,23 @@ export interface TimeLimit<Late> {
   readonly ms: number;
   /** Returns the result when the time is over. */
   readonly otherwise: () => Late | Promise<Late>;
-  /** Whether nobody waits for the result, so that the limit does not keep the process alive. Default: false. */
+  /**
+   * Whether nobody waits for the result, so that the limit does not keep the process alive.
+   * Default: false.
+   */
   readonly isUnawaited?: boolean;
 }
 
 export interface PartedLimit<Late> extends Omit<TimeLimit<Late>, "isUnawaited"> {
-  /** Returns something else once more of what is waited for has arrived. Such a part of the time does not count: what is slow is not away. */
+  /**
+   * Returns something else once more of what is waited for has arrived. Such a part of the time
+   * does not count: what is slow is not away.
+   */
   readonly progress?: (() => unknown) | undefined;
-  /** The time is over at the end of the first part that begins after this, so that replies which have arrived are read. Default: 10 times `ms`. */
+  /**
+   * The time is over at the end of the first part that begins after this, so that replies which
+   * have arrived are read. Default: 10 times `ms`.
+   */
   readonly maxMs?: number;
 }
 
@@ -139,10 +158,11 @@ function settleWith<Late>(
 }
 
 /**
- * The same, with the time counted in four parts, each a timer and a turn of the event loop, in which replies that have arrived
- * are read. A part counts only if this process was idle, as a timer shows that fires in time: within a tenth of the part, and the two milliseconds
- * that timers are late by anyway. A process that is busy, or a host on which everything waits for a processor, says nothing about what it
- * waits for.
+ * The same, with the time counted in four parts, each a timer and a turn of the event loop, in
+ * which replies that have arrived are read. A part counts only if this process was idle, as a timer
+ * shows that fires in time: within a tenth of the part, and the two milliseconds that timers are
+ * late by anyway. A process that is busy, or a host on which everything waits for a processor, says
+ * nothing about what it waits for.
  */
 export function withinParts<T, Late>(
   clock: Clock,
@@ -193,10 +213,16 @@ export function withinParts<T, Late>(
 /** Instants, and durations before now, that are further away cannot be written as dates. */
 const MAX_TIME_MS = 1e14;
 
-/** Returns whether a value that another process has written is a time in milliseconds that can be written as a date. */
+/**
+ * Returns whether a value that another process has written is a time in milliseconds that can be
+ * written as a date.
+ */
 export const isTime = (value: unknown): value is number => typeof value === "number" && Math.abs(value) < MAX_TIME_MS;
 
-/** Disables an AsyncLocalStorage where that is possible: in Cloudflare Workers, the method is missing or throws. */
+/**
+ * Disables an AsyncLocalStorage where that is possible: in Cloudflare Workers, the method is
+ * missing or throws.
+ */
 export function disableStorage(storage: Pick<AsyncLocalStorage<unknown>, "disable">): void {
   try {
     storage.disable();
@@ -205,5 +231,8 @@ export function disableStorage(storage: Pick<AsyncLocalStorage<unknown>, "disabl
   }
 }
 
-/** The asynchronous context of what belongs to no request. A cache may be created inside one, whose context would live as long as the cache. */
+/**
+ * The asynchronous context of what belongs to no request. A cache may be created inside one, whose
+ * context would live as long as the cache.
+ */
 export const outsideOfRequests = new AsyncResource("graphql-cached");

@@ -12,7 +12,10 @@ export class CachedError extends Error {
   }
 
   readonly code: ErrorCode;
-  /** The schema coordinate, such as `Query.movie`, or the loader's name; undefined where neither applies. */
+  /**
+   * The schema coordinate, such as `Query.movie`, or the loader's name; undefined where neither
+   * applies.
+   */
   readonly coordinate: string | undefined;
 
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
@@ -68,12 +71,17 @@ export interface ErrorContext {
   readonly cause?: unknown;
 }
 
-/** Marks the errors of all copies of this package, such as those of a development server that evaluates it again. */
+/**
+ * Marks the errors of all copies of this package, such as those of a development server that
+ * evaluates it again.
+ */
 const MARK: unique symbol = Symbol.for("graphql-cached.error") as never;
 
 export const optionInvalid = (message: string): CachedError => new CachedError("CACHED_OPTION_INVALID", message);
 
-/** Describes a setting for an error message: the value itself if it is short, otherwise its type. */
+/**
+ * Describes a setting for an error message: the value itself if it is short, otherwise its type.
+ */
 export function describeSetting(value: unknown): string {
   if (value === undefined) return "undefined";
   if (value === null) return "null";
@@ -85,13 +93,19 @@ export function describeSetting(value: unknown): string {
   return typeof name === "string" && name !== "" && name !== "Object" ? `an instance of ${name}` : "an object";
 }
 
-/** Checks that the options that a user passes to `caller` are an object. Throws `CACHED_OPTION_INVALID`. */
+/**
+ * Checks that the options that a user passes to `caller` are an object. Throws
+ * `CACHED_OPTION_INVALID`.
+ */
 export function checkOptionsObject(options: unknown, caller: string): asserts options is object {
   if (typeof options === "object" && options !== null) return;
   throw optionInvalid(`${caller}: expected an object of options, got ${describeSetting(options)}`);
 }
 
-/** What a terminal or a reader of log lines takes for something else than text, U+2028 and U+2029 included. */
+/**
+ * What a terminal or a reader of log lines takes for something else than text, U+2028 and U+2029
+ * included.
+ */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /** Returns `text` with `replace` in the place of control characters. */
@@ -108,13 +122,19 @@ export const escapedControl = (character: string): string =>
 
 const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
-/** Returns text of elsewhere, such as the message of an error, as a part of a line: escaped, and at most `maxLength` long. */
+/**
+ * Returns text of elsewhere, such as the message of an error, as a part of a line: escaped, and at
+ * most `maxLength` long.
+ */
 export function inOneLine(text: string, maxLength = 500): string {
   const cut = text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
   return withoutControls(cut, escapedControl);
 }
 
-/** The message of anything that was thrown. Never throws: a message can be anything, and have a getter. */
+/**
+ * The message of anything that was thrown. Never throws: a message can be anything, and have a
+ * getter.
+ */
 export function messageOf(thrown: unknown): string {
   try {
     return String(isError(thrown) ? thrown.message : thrown);

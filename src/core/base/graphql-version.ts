@@ -1,10 +1,11 @@
 /**
  * What differs between the supported versions of graphql: 16 and 17. Servers with an executor of
- * their own, such as GraphQL Yoga, pass resolvers an `info` of either form, so the form is recognised
- * by what is there. The version itself decides only where there is nothing to look at.
+ * their own, such as GraphQL Yoga, pass resolvers an `info` of either form, so the form is
+ * recognised by what is there. The version itself decides only where there is nothing to look at.
  */
 import type { GraphQLInputType, GraphQLResolveInfo, GraphQLSchema, OperationDefinitionNode } from "graphql";
-// As a namespace: an import of a name that graphql 15 lacks would fail before this module can say why.
+// As a namespace: an import of a name that graphql 15 lacks would fail before this module can say
+// why.
 import * as graphql from "graphql";
 import { CachedError } from "./errors.js";
 
@@ -32,7 +33,10 @@ export function coercedVariables(values: VariableValues): Readonly<Record<string
   return areSplit(values) ? values.coerced : (values as Readonly<Record<string, unknown>>);
 }
 
-/** Returns the coerced values of the variables, with defaults. Undefined if some of `inputs` do not match their types. */
+/**
+ * Returns the coerced values of the variables, with defaults. Undefined if some of `inputs` do not
+ * match their types.
+ */
 export function variablesOf(
   schema: GraphQLSchema,
   { variableDefinitions = [] }: OperationDefinitionNode,
@@ -48,7 +52,10 @@ export function variablesOf(
   return values === undefined ? undefined : coercedVariables(values);
 }
 
-/** Returns variable values of the same form, with each record of them replaced by what `replace` returns. */
+/**
+ * Returns variable values of the same form, with each record of them replaced by what `replace`
+ * returns.
+ */
 export function mapVariables(
   values: VariableValues,
   replace: (record: Readonly<Record<string, unknown>>) => object,
@@ -84,8 +91,8 @@ export interface Input {
 }
 
 /**
- * Returns the default of an input as a resolver receives it; undefined if there is none. In graphql 17,
- * schemas keep defaults as they are written, in `default`.
+ * Returns the default of an input as a resolver receives it; undefined if there is none. In graphql
+ * 17, schemas keep defaults as they are written, in `default`.
  */
 export function defaultOf(input: Input): unknown {
   const { default: written } = input as { readonly default?: unknown };
@@ -121,10 +128,10 @@ interface Info extends Pick<GraphQLResolveInfo, "operation" | "path" | "variable
 }
 
 /**
- * Returns the execution that `info` belongs to. Variable values belong to one execution, except that
- * the events of a subscription share them in graphql 17 and GraphQL Yoga, where only the path of the
- * root field is new, and so do executions of the same validated arguments in graphql 17, where each has
- * a signal of its own.
+ * Returns the execution that `info` belongs to. Variable values belong to one execution, except
+ * that the events of a subscription share them in graphql 17 and GraphQL Yoga, where only the path
+ * of the root field is new, and so do executions of the same validated arguments in graphql 17,
+ * where each has a signal of its own.
  */
 export function executionOf(info: GraphQLResolveInfo): Execution {
   const { [EXECUTION]: ofLoad, operation, path, variableValues } = info as Info;
@@ -147,11 +154,17 @@ function rootOf(path: GraphQLResolveInfo["path"]): object {
   return root;
 }
 
-/** Returns a copy of `info` with other properties. What it inherits stays: Grafast has most of an `info` in its prototype. */
+/**
+ * Returns a copy of `info` with other properties. What it inherits stays: Grafast has most of an
+ * `info` in its prototype.
+ */
 export const infoWith = <Info extends object, Own extends object>(info: Info, own: Own): Info & Own =>
   Object.assign(Object.create(Object.getPrototypeOf(info) as object) as object, info, own);
 
-/** Returns an `info` with the signal of the load, for which others may wait as well, instead of the caller's. graphql 16 has none: it is added. */
+/**
+ * Returns an `info` with the signal of the load, for which others may wait as well, instead of the
+ * caller's. graphql 16 has none: it is added.
+ */
 export function withLoadSignal(info: GraphQLResolveInfo, load: { readonly signal: AbortSignal }): GraphQLResolveInfo {
   return infoWith(info, { getAbortSignal: () => load.signal, [EXECUTION]: executionOf(info) });
 }

@@ -1,9 +1,15 @@
 import { defaultFieldResolver, type GraphQLField, type GraphQLSchema, isObjectType } from "graphql";
 
-/** Which fields had a resolver when their schema was added: servers such as Apollo Server replace those of all fields later, in place. */
+/**
+ * Which fields had a resolver when their schema was added: servers such as Apollo Server replace
+ * those of all fields later, in place.
+ */
 export class KnownResolvers {
   readonly #known = new WeakMap<AnyField, { readonly has: boolean; readonly resolve: AnyField["resolve"] }>();
-  /** The coordinates of the schemas that applyCached has returned, and the resolvers of their fields. */
+  /**
+   * The coordinates of the schemas that applyCached has returned, and the resolvers of their
+   * fields.
+   */
   readonly #applied = { coordinates: new Set<string>(), resolvers: new WeakSet<object>() };
 
   add(schema: GraphQLSchema): void {
@@ -20,7 +26,10 @@ export class KnownResolvers {
     }
   }
 
-  /** Whether a field of a copy of an applied schema has another resolver than there, which can check permissions. */
+  /**
+   * Whether a field of a copy of an applied schema has another resolver than there, which can check
+   * permissions.
+   */
   isWrapped(coordinate: string, field: AnyField): boolean {
     const { resolve } = this.#known.get(field) ?? field;
     if (resolve === undefined || resolve === defaultFieldResolver) return false;
@@ -41,5 +50,8 @@ function* fieldsOf(schema: GraphQLSchema): Generator<readonly [coordinate: strin
   }
 }
 
-/** Unlike for `hasOwnResolver`, every function but the default resolver counts, such as one that a cache has wrapped. */
+/**
+ * Unlike for `hasOwnResolver`, every function but the default resolver counts, such as one that a
+ * cache has wrapped.
+ */
 const hasResolver = ({ resolve }: AnyField): boolean => resolve !== undefined && resolve !== defaultFieldResolver;

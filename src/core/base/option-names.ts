@@ -1,7 +1,10 @@
 import { CachedError, checkOptionsObject } from "./errors.js";
 import { OPTIONS_OF } from "./option-owners.js";
 
-/** Checks that the options that a user passes to `caller` are an object with known names. Throws `CACHED_OPTION_INVALID`. */
+/**
+ * Checks that the options that a user passes to `caller` are an object with known names. Throws
+ * `CACHED_OPTION_INVALID`.
+ */
 export function checkOptionNames(
   options: unknown,
   caller: string,
@@ -26,7 +29,10 @@ export interface KnownSpellings {
   readonly meanings?: Meanings;
 }
 
-/** Returns the mistake of a name that is not known, with the known names and the one that was probably meant. */
+/**
+ * Returns the mistake of a name that is not known, with the known names and the one that was
+ * probably meant.
+ */
 export function unknownName(name: string, names: KnownSpellings, place = name): string {
   const { kind, known } = names;
   const list = known.map((one) => `\`${one}\``).join(", ");
@@ -37,7 +43,10 @@ export function unknownName(name: string, names: KnownSpellings, place = name): 
 export const unknownOption = (name: string, known: readonly string[]): string =>
   `\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`;
 
-/** Returns a question that names what was probably meant, to end a mistake with. Empty if nothing is close. */
+/**
+ * Returns a question that names what was probably meant, to end a mistake with. Empty if nothing is
+ * close.
+ */
 export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownSpellings, "kind">): string {
   const plain = plainOf(name);
   const meaning = Object.hasOwn(meanings, plain) ? meanings[plain] : undefined;
@@ -55,8 +64,9 @@ export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownSpe
 const plainOf = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
 
 /**
- * Returns the name among `known` that `given` is probably a misspelling of: one with at most two letters more, less,
- * different or swapped, or one of them if either has up to four. Undefined if there is none.
+ * Returns the name among `known` that `given` is probably a misspelling of: one with at most two
+ * letters more, less, different or swapped, or one of them if either has up to four. Undefined if
+ * there is none.
  */
 export function closestTo(given: string, known: Iterable<string>): string | undefined {
   let closest: { readonly name: string; readonly distance: number } | undefined;

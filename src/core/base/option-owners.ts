@@ -1,4 +1,7 @@
-/** The options of all functions by where they belong, for whoever writes one elsewhere. Those in groups have names of their own. */
+/**
+ * The options of all functions by where they belong, for whoever writes one elsewhere. Those in
+ * groups have names of their own.
+ */
 export const OPTIONS_OF: Readonly<Record<string, string>> = {
   "applyCached(schema, cache, { … })": "policies cacheControl entityTags idFields exists",
   "createCache({ … })":

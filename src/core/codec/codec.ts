@@ -29,9 +29,9 @@ export interface Codec {
    */
   readonly id?: string;
   /**
-   * Throws an `Unstorable` that names the path within the value, never the value itself. May throw a
-   * `TooLarge` as soon as the content is known to have more than `maxBytes`, which is then of no use; a
-   * codec may also ignore `maxBytes`.
+   * Throws an `Unstorable` that names the path within the value, never the value itself. May throw
+   * a `TooLarge` as soon as the content is known to have more than `maxBytes`, which is then of no
+   * use; a codec may also ignore `maxBytes`.
    */
   encode(value: unknown, maxBytes?: number): Content;
   /**

@@ -2,9 +2,9 @@ import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, rand
 import { Unreadable } from "./codec.js";
 
 /**
- * Encrypts bytes and binds them to their purpose, so that they cannot be copied to another place in the store.
- * Layout: 255, length of the key id (u8), key id, nonce, tag, ciphertext. Everything before the
- * nonce, and the purpose, is authenticated.
+ * Encrypts bytes and binds them to their purpose, so that they cannot be copied to another place in
+ * the store. Layout: 255, length of the key id (u8), key id, nonce, tag, ciphertext. Everything
+ * before the nonce, and the purpose, is authenticated.
  */
 export function createEncryption(options: EncryptionOptions) {
   const keys = options.keys.map(({ id, key }) => ({
@@ -22,7 +22,10 @@ export function createEncryption(options: EncryptionOptions) {
       cipher.final();
       return Buffer.concat([first.head, nonce, cipher.getAuthTag(), ciphertext]);
     },
-    /** Throws `Unreadable` for bytes that are plaintext, modified, sealed for another purpose, or sealed with an unknown key. */
+    /**
+     * Throws `Unreadable` for bytes that are plaintext, modified, sealed for another purpose, or
+     * sealed with an unknown key.
+     */
     unseal(sealed: Uint8Array, purpose: string): Buffer {
       if (sealed[0] !== SEALED) throw new Unreadable("it is not encrypted, but this process has `encryption` enabled");
       const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
@@ -66,7 +69,10 @@ export interface EncryptionOptions {
 
 const CIPHER = "aes-256-gcm";
 const KEY_BYTES = 32;
-/** A random nonce of 96 bits, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and 8.3). */
+/**
+ * A random nonce of 96 bits, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and
+ * 8.3).
+ */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 /** The first byte of sealed bytes, with any key. No plaintext body or failure begins with it. */

@@ -5,8 +5,9 @@ import { GraphQLError } from "../base/graphql-version.js";
 import type { ValueType } from "./value-type.js";
 
 /**
- * The errors of JavaScript, of GraphQL and of this library, with all of their own properties but the stack. A class that is
- * derived from one of them is not kept: to code that asks for it with `instanceof`, the copy would be another error.
+ * The errors of JavaScript, of GraphQL and of this library, with all of their own properties but
+ * the stack. A class that is derived from one of them is not kept: to code that asks for it with
+ * `instanceof`, the copy would be another error.
  */
 export const ERROR_TYPE: ValueType = {
   is: (value) => classOf(value) !== undefined,
@@ -30,7 +31,10 @@ export const ERROR_TYPE: ValueType = {
   },
 };
 
-/** Headers in an error, in their forms: servers and clients read names and values of them, whichever subclass of Map they are. */
+/**
+ * Headers in an error, in their forms: servers and clients read names and values of them, whichever
+ * subclass of Map they are.
+ */
 export const HEADERS_TYPE: ValueType = {
   is: (value) => value instanceof Headers || types.isMap(value),
   encode: (headers: Iterable<unknown>) => [headers instanceof Headers, [...headers]],
@@ -52,7 +56,10 @@ const CLASSES: Readonly<Record<string, unknown>> = {
   CachedError,
 };
 
-/** Those that Node.js derives for itself, and those of another realm, count as what their prototype says that made them. */
+/**
+ * Those that Node.js derives for itself, and those of another realm, count as what their prototype
+ * says that made them.
+ */
 function classOf(error: object): string | undefined {
   const prototype = Object.getPrototypeOf(error) as object | null;
   const made = prototype !== null && Object.hasOwn(prototype, "constructor") ? prototype.constructor : undefined;

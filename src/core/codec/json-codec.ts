@@ -35,10 +35,15 @@ export function jsonCodecWith(types: ValueTypes): Codec {
   };
 }
 
-/** Returns whether what `jsonCodec` has encoded, with any types, is decoded by `JSON.parse` alone. */
+/**
+ * Returns whether what `jsonCodec` has encoded, with any types, is decoded by `JSON.parse` alone.
+ */
 export const isPlainJson = (content: string): boolean => content.startsWith(" ");
 
-/** Copies what `JSON.parse` has returned, exactly as parsing again would, in a fraction of the time. It knows neither dates nor maps. */
+/**
+ * Copies what `JSON.parse` has returned, exactly as parsing again would, in a fraction of the time.
+ * It knows neither dates nor maps.
+ */
 export function copyPlain(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) {
@@ -49,8 +54,8 @@ export function copyPlain(value: unknown): unknown {
     }
     return list;
   }
-  // A spread defines fields and does not assign them, so `__proto__` becomes an ordinary field, which
-  // the assignment below then finds.
+  // A spread defines fields and does not assign them, so `__proto__` becomes an ordinary field,
+  // which the assignment below then finds.
   const copy = { ...value } as Record<string, unknown>;
   for (const name in copy) {
     const member = copy[name];

@@ -9,10 +9,12 @@ import { copyPlain, isPlainJson, jsonCodec, jsonCodecWith } from "./json-codec.j
 import type { ValueTypes } from "./value-type.js";
 
 /**
- * The pipeline between values and stored bytes: codec, compression, and encryption of the whole entry.
+ * The pipeline between values and stored bytes: codec, compression, and encryption of the whole
+ * entry.
  *
- * Layout of packed content: flags (u8), length of the codec id (u8), codec id, checksum (u32) of a stored text, content.
- * With `types`, the codec has `withTypes`: `option-checks.ts` holds it to that.
+ * Layout of packed content: flags (u8), length of the codec id (u8), codec id, checksum (u32) of a
+ * stored text, content. With `types`, the codec has `withTypes`: `option-checks.ts` holds it to
+ * that.
  */
 export function createPacking(settings: PackingSettings) {
   const { types: valueTypes, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;
@@ -32,18 +34,30 @@ export function createPacking(settings: PackingSettings) {
     maxValueBytes,
     /** For what loads have thrown: errors, and what else is plain data or has a value type. */
     errors: jsonCodecWith({ ...valueTypes, "@error": ERROR_TYPE, "@headers": HEADERS_TYPE }),
-    /** What another process must have in common to read what this one writes. Compression and the ids of keys need not be. */
+    /**
+     * What another process must have in common to read what this one writes. Compression and the
+     * ids of keys need not be.
+     */
     format: JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]),
-    /** Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a user's codec throws. */
+    /**
+     * Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a
+     * user's codec throws.
+     */
     encode: (value: unknown, maxBytes?: number): Encoded =>
       value instanceof StoredText ? value : codec.encode(value, maxBytes),
     decode: (content: Encoded): unknown => (content instanceof StoredText ? content : codec.decode(content)),
-    /** Returns what copies `decode(content)` exactly as if it were decoded again. Undefined if only that does. */
+    /**
+     * Returns what copies `decode(content)` exactly as if it were decoded again. Undefined if only
+     * that does.
+     */
     copierOf(content: Encoded): ((value: unknown) => unknown) | undefined {
       if (content instanceof StoredText) return (text) => text;
       return isJson && isPlainJson(content as string) ? copyPlain : undefined;
     },
-    /** Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise undefined. */
+    /**
+     * Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise
+     * undefined.
+     */
     excessBytes(encoded: Encoded): number | undefined {
       const content = contentOf(encoded);
       // UTF-8 needs at most three bytes per UTF-16 code unit, so most sizes need no exact count.
@@ -51,7 +65,10 @@ export function createPacking(settings: PackingSettings) {
       const bytes = Buffer.byteLength(content);
       return bytes > maxValueBytes ? bytes : undefined;
     },
-    /** Prepends the codec's id to `encoded`, and compresses it if it is above `compressAboveBytes` and that saves space. */
+    /**
+     * Prepends the codec's id to `encoded`, and compresses it if it is above `compressAboveBytes`
+     * and that saves space.
+     */
     async pack(encoded: Encoded): Promise<Buffer> {
       const content = contentOf(encoded);
       const isText = typeof content === "string";
@@ -130,15 +147,18 @@ const IS_TEXT = 1;
 const IS_COMPRESSED = 2;
 /** Of a `StoredText`, which is text. */
 const IS_STORED_TEXT = 4;
-/** The checksum of a stored text that is not compressed. Nobody need parse it, so that nothing else would show that it is damaged. */
+/**
+ * The checksum of a stored text that is not compressed. Nobody need parse it, so that nothing else
+ * would show that it is damaged.
+ */
 const CHECKSUM_BYTES = 4;
 const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
 
 const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
 
 /**
- * Compresses with deflate (zlib format, with a checksum). Undefined if that saves nothing. Small content is compressed synchronously, so that the
- * writes of one tick still share one pipeline.
+ * Compresses with deflate (zlib format, with a checksum). Undefined if that saves nothing. Small
+ * content is compressed synchronously, so that the writes of one tick still share one pipeline.
  */
 export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
   const smaller =
@@ -148,11 +168,17 @@ export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefine
 
 const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);
 
-/** Beyond, compressing blocks the event loop for longer than a hop to the thread pool costs in extra pipelines. */
+/**
+ * Beyond, compressing blocks the event loop for longer than a hop to the thread pool costs in extra
+ * pipelines.
+ */
 const SYNC_MAX_BYTES = 16 * 1024;
 const FASTEST: ZlibOptions = { level: constants.Z_BEST_SPEED };
 
-/** Synchronous, since parsing the result takes as long. Throws `Unreadable` for other bytes, and once the output exceeds `maxBytes`. */
+/**
+ * Synchronous, since parsing the result takes as long. Throws `Unreadable` for other bytes, and
+ * once the output exceeds `maxBytes`.
+ */
 export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
   try {
     return inflateSync(bytes, { maxOutputLength: Math.max(1, maxBytes) });
@@ -165,7 +191,10 @@ export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
 /** The message for stored values over the limit, compressed or not. */
 export const TOO_LARGE: string = "its value is larger than `storage.maxValueBytes` in this process";
 
-/** A value that is a text and stored as it is, neither escaped nor parsed. It cannot be changed, so all readers share it. */
+/**
+ * A value that is a text and stored as it is, neither escaped nor parsed. It cannot be changed, so
+ * all readers share it.
+ */
 export class StoredText {
   readonly text: string;
   #digest: string | undefined;

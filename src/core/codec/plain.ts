@@ -16,8 +16,8 @@ import { isOfType, type ValueType, type ValueTypes } from "./value-type.js";
  * called), properties that are not enumerable or that belong to other symbols, and properties of
  * an array, a Date, a Map, a Set or bytes that are not part of its content.
  *
- * Throws `TooLarge` once the format needs more than `maxBytes` for what has been visited, so that the work is bounded,
- * also for a value that has the same object in many places.
+ * Throws `TooLarge` once the format needs more than `maxBytes` for what has been visited, so that
+ * the work is bounded, also for a value that has the same object in many places.
  */
 export function toPlain(
   value: unknown,
@@ -50,7 +50,10 @@ export interface Dialect {
   isLossy(text: string): boolean;
   /** Whether the format would misread a field called `name`. */
   isReserved(name: string): boolean;
-  /** Whether every object has the names of its fields in the format, so that they count for its size. Default: false. */
+  /**
+   * Whether every object has the names of its fields in the format, so that they count for its
+   * size. Default: false.
+   */
   readonly repeatsNames?: boolean;
 }
 
@@ -158,7 +161,10 @@ function plainOfInstance(value: object, what: string, depth: number, walk: Walk,
 /** The names of larger byte arrays are not checked: listing them takes longer than storing them. */
 const MAX_CHECKED_BYTES = 4096;
 
-/** Undefined if the properties of a Date, Map, Set or byte array are its content only. Otherwise like `plainOfInstance`. */
+/**
+ * Undefined if the properties of a Date, Map, Set or byte array are its content only. Otherwise
+ * like `plainOfInstance`.
+ */
 function plainOfExtended(value: object, depth: number, walk: Walk): unknown {
   const length = nodeTypes.isUint8Array(value) ? value.length : 0;
   const nameCount = length + (nodeTypes.isDate(value) && hasNativeConstructor(value) ? 1 : 0);
@@ -233,7 +239,10 @@ const isStorableMark = (value: object, symbol: symbol): boolean =>
   Symbol.keyFor(symbol) !== undefined &&
   !isAccessor(Object.getOwnPropertyDescriptor(value, symbol) as PropertyDescriptor);
 
-/** The property under a registered symbol, such as a mark by which a schema finds the type of an object. */
+/**
+ * The property under a registered symbol, such as a mark by which a schema finds the type of an
+ * object.
+ */
 function plainOfMark(value: object, symbol: symbol, depth: number, walk: Walk): unknown {
   const own = Object.getOwnPropertyDescriptor(value, symbol) as PropertyDescriptor;
   const flags = (own.enumerable ? 1 : 0) | (own.writable ? 2 : 0) | (own.configurable ? 4 : 0);
@@ -343,7 +352,10 @@ function restoreTagged(type: unknown, content: unknown, { dialect, types, restor
   }
 }
 
-/** Returns what to do about an object that cannot be stored because of its class. Undefined: nothing beyond plain data. */
+/**
+ * Returns what to do about an object that cannot be stored because of its class. Undefined: nothing
+ * beyond plain data.
+ */
 export function remedyFor(value: object): string | undefined {
   if (types.isProxy(value)) return "return a copy, such as { ...record }";
   if (isDelegated(value))
@@ -363,7 +375,10 @@ export function remedyFor(value: object): string | undefined {
 const isNative = (type: unknown): boolean =>
   typeof type === "function" && /\{\s*\[native code\]\s*\}$/.test(Function.prototype.toString.call(type));
 
-/** Whether a class comes with Node.js, as Headers does: its instances hold their data outside of their properties. */
+/**
+ * Whether a class comes with Node.js, as Headers does: its instances hold their data outside of
+ * their properties.
+ */
 const isOfPlatform = (name: string, type: unknown): boolean =>
   (globalThis as Readonly<Record<string, unknown>>)[name] === type;
 
@@ -375,7 +390,10 @@ const isStream = (value: object): boolean =>
 
 const isBody = (value: object): boolean => hasMethod(value, "json") && hasMethod(value, "text");
 
-/** Whether it belongs to what delegation returns: a subschema, or an object that refers to one by a symbol, registered or not. */
+/**
+ * Whether it belongs to what delegation returns: a subschema, or an object that refers to one by a
+ * symbol, registered or not.
+ */
 const isDelegated = (value: object): boolean =>
   "transformedSchema" in value ||
   hasMethod(value, "getTypeMap") ||

@@ -3,13 +3,17 @@ import { isPlainObject } from "../base/built-in.js";
 import { ignoreRejection } from "../base/deferred.js";
 import { TooLarge, Unstorable } from "./codec.js";
 
-/** A promise in a value that would have been encoded. GraphQL waits for it, and so can the cache: see `settled`. */
+/**
+ * A promise in a value that would have been encoded. GraphQL waits for it, and so can the cache:
+ * see `settled`.
+ */
 export class PromiseFound extends Unstorable {}
 
 /**
- * Returns a value with what they resolve to in the place of all promises in its arrays and plain objects, as GraphQL completes it. The value itself
- * stays as it is; what has no promises is not copied. Getters are not called. Rejects with the error of a promise, and with
- * `TooLarge` beyond `maxNodes` arrays, objects and promises.
+ * Returns a value with what they resolve to in the place of all promises in its arrays and plain
+ * objects, as GraphQL completes it. The value itself stays as it is; what has no promises is not
+ * copied. Getters are not called. Rejects with the error of a promise, and with `TooLarge` beyond
+ * `maxNodes` arrays, objects and promises.
  */
 export async function settled(value: unknown, maxNodes: number): Promise<unknown> {
   let nodes = 0;

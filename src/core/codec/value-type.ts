@@ -13,9 +13,9 @@ export interface ValueType {
   decode(plain: never): unknown;
   /**
    * Returns the key form of an instance: a text that is the same for two instances exactly if no
-   * resolver could tell them apart, in every process and release. Arguments, properties of parents, and ids of
-   * loaders that are instances are written into keys and tags as this text. Default: such a value
-   * makes its key unusable, so its field is resolved without the cache.
+   * resolver could tell them apart, in every process and release. Arguments, properties of parents,
+   * and ids of loaders that are instances are written into keys and tags as this text. Default:
+   * such a value makes its key unusable, so its field is resolved without the cache.
    */
   keyOf?(value: never): string;
 }
@@ -66,7 +66,10 @@ export function keyFormsOf(
   };
 }
 
-/** Whether a value is one of a type. Throws what `fail` makes of a promise, which would be true whatever it resolves to. */
+/**
+ * Whether a value is one of a type. Throws what `fail` makes of a promise, which would be true
+ * whatever it resolves to.
+ */
 export function isOfType(name: string, type: ValueType, value: object, fail: (what: string) => Error): boolean {
   const answer: unknown = type.is(value);
   return Boolean(notPromise(answer, () => fail(`an instance for which \`types.${name}.is\` returns a promise`)));

@@ -5,13 +5,13 @@ import { CachedError } from "../base/errors.js";
 /**
  * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
  * apart: every type has its own marker (1 differs from "1"), the order of object fields and of the
- * members of maps and sets counts, and an object field that is undefined counts as absent. Not part of
- * the text: symbols as names, properties that are not enumerable, and those that were added to a Date,
- * a Map, a Set or a byte array.
+ * members of maps and sets counts, and an object field that is undefined counts as absent. Not part
+ * of the text: symbols as names, properties that are not enumerable, and those that were added to a
+ * Date, a Map, a Set or a byte array.
  *
  * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances without a
- * key form, subclasses of the built-in types, arrays with properties of their own, cycles, and input of
- * more than 64 levels or 65,536 characters.
+ * key form, subclasses of the built-in types, arrays with properties of their own, cycles, and
+ * input of more than 64 levels or 65,536 characters.
  */
 export function canonicalize(input: unknown, write: ValueWriter = writeValue): string {
   return checkLength(write(input, 0));
@@ -24,7 +24,10 @@ const MAX_LENGTH = 65_536;
 
 export type ValueWriter = (value: unknown, depth: number) => string;
 
-/** The form in which an instance of a class is part of a key: the name of its type in `types`, and its text. */
+/**
+ * The form in which an instance of a class is part of a key: the name of its type in `types`, and
+ * its text.
+ */
 export interface KeyForm {
   readonly type: string;
   readonly text: string;
@@ -36,11 +39,20 @@ export interface KeyForm {
  */
 export type KeyFormOf = (instance: object) => KeyForm | undefined;
 
-/** The writers of key inputs of which no schema says more. They differ in how they write class instances. */
+/**
+ * The writers of key inputs of which no schema says more. They differ in how they write class
+ * instances.
+ */
 export interface KeyWriters {
-  /** Distinguishes an instance from the text of its key form. For arguments, which the schema parses. */
+  /**
+   * Distinguishes an instance from the text of its key form. For arguments, which the schema
+   * parses.
+   */
   readonly exact: ValueWriter;
-  /** As the text of its key form, so that it can be named where there is only JSON: in parents, contexts, and ids of loaders. */
+  /**
+   * As the text of its key form, so that it can be named where there is only JSON: in parents,
+   * contexts, and ids of loaders.
+   */
   readonly byText: ValueWriter;
 }
 
@@ -49,7 +61,10 @@ export const createKeyWriters = (keyFormOf: KeyFormOf): KeyWriters => ({
   byText: createValueWriter(keyFormOf, ({ text }) => JSON.stringify(text), checkExact),
 });
 
-/** Whether a number may stand for several ids: JavaScript rounds integers above 2^53 when it reads them. */
+/**
+ * Whether a number may stand for several ids: JavaScript rounds integers above 2^53 when it reads
+ * them.
+ */
 export const isRounded = (value: unknown): value is number =>
   typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
 
@@ -90,7 +105,10 @@ function createValueWriter(
         throw unserializable(`expected plain data, got a ${typeof input}`);
     }
   };
-  /** Only exact built-in types are written: an instance of a subclass can carry more than its text would say. */
+  /**
+   * Only exact built-in types are written: an instance of a subclass can carry more than its text
+   * would say.
+   */
   const writeObject = (input: object, depth: number): string => {
     checkDepth(depth);
     switch (builtInOf(input)) {
@@ -133,8 +151,8 @@ function createValueWriter(
 }
 
 /**
- * Returns the data that a key is made of as it is now, since whoever passed it may go on to change it. What is no plain data, such as an
- * instance of a class, is not copied.
+ * Returns the data that a key is made of as it is now, since whoever passed it may go on to change
+ * it. What is no plain data, such as an instance of a class, is not copied.
  */
 export function copyOfInput(input: unknown, depth = 0): unknown {
   if (typeof input !== "object" || input === null || depth > MAX_DEPTH) return input;
@@ -165,7 +183,10 @@ export function copyOfInput(input: unknown, depth = 0): unknown {
   }
 }
 
-/** Throws for an array with other properties than its members, such as the result of `match`. They come after the members. */
+/**
+ * Throws for an array with other properties than its members, such as the result of `match`. They
+ * come after the members.
+ */
 function checkMembersOnly(list: readonly unknown[]): void {
   const last = Object.keys(list).at(-1);
   if (last !== undefined && !/^\d+$/.test(last))
@@ -196,7 +217,10 @@ export function writeList(input: readonly unknown[], depth: number, write: Value
   return `[${Array.from(input, (member) => write(member, depth + 1)).join(",")}]`;
 }
 
-/** Returns a writer of plain objects whose fields a schema fixes, in any order. Other fields and values are written by `write`. */
+/**
+ * Returns a writer of plain objects whose fields a schema fixes, in any order. Other fields and
+ * values are written by `write`.
+ */
 export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: ValueWriter): ValueWriter {
   return (input, depth) => {
     if (!isPlainObject(input)) return write(input, depth);
@@ -210,7 +234,10 @@ export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: Va
   };
 }
 
-/** Writes ids as GraphQL serialises them, so that 7 and "7" have one text; other values with `write`. */
+/**
+ * Writes ids as GraphQL serialises them, so that 7 and "7" have one text; other values with
+ * `write`.
+ */
 export const idWriter =
   (write: ValueWriter): ValueWriter =>
   (value, depth) => {
@@ -220,8 +247,8 @@ export const idWriter =
 
 /**
  * Returns a value of the type `ID` as GraphQL serialises it, or undefined if it cannot be an id:
- * strings, integers up to 2^53, bigints, and objects that stand for one of these by `valueOf` or `toJSON`, as
- * MongoDB's `ObjectId` does.
+ * strings, integers up to 2^53, bigints, and objects that stand for one of these by `valueOf` or
+ * `toJSON`, as MongoDB's `ObjectId` does.
  */
 export function idText(value: unknown): string | undefined {
   const primitive = typeof value === "object" && value !== null ? primitiveOf(value) : value;

@@ -7,8 +7,8 @@ import type { TagNormalizer } from "./tag-template.js";
 
 /**
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
- * two releases can share entries: part of every variant. `keyFormOf`: how instances of classes are part of keys and tags.
- * `normalizeTag`: makes spellings of a tag one.
+ * two releases can share entries: part of every variant. `keyFormOf`: how instances of classes are
+ * part of keys and tags. `normalizeTag`: makes spellings of a tag one.
  */
 export function createKeySpace(
   prefix: string,
@@ -51,7 +51,10 @@ export function createKeySpace(
         form: subjectOf(keyForm),
       };
     },
-    /** Returns what a value with `tags` has of them, each once: the tags, and the names of types that they begin with. */
+    /**
+     * Returns what a value with `tags` has of them, each once: the tags, and the names of types
+     * that they begin with.
+     */
     tags: (texts: readonly string[]): readonly Subject[] => [...new Set(texts.flatMap(subjectsOfTag))],
     /** Returns what an invalidation of `tags` changes, each once: the tags, and their type tags. */
     invalidatedTags(texts: readonly string[]): Subject[] {
@@ -62,8 +65,8 @@ export function createKeySpace(
       return [...new Set([...all.map((text) => subjectsOfTag(text)[0] as Subject), ...given])];
     },
     /**
-     * Returns what all values have that have one of `texts`, or another tag that begins like it: far fewer. Undefined if that cannot be said, or
-     * if they begin in too many ways.
+     * Returns what all values have that have one of `texts`, or another tag that begins like it:
+     * far fewer. Undefined if that cannot be said, or if they begin in too many ways.
      */
     beginningsOf(texts: readonly string[]): readonly Subject[] | undefined {
       const beginnings = new Set<string | undefined>();
@@ -76,8 +79,9 @@ export function createKeySpace(
     },
     /**
      * Returns the tag that all entries of a field have in common whose keys contain the same
-     * `input` and more: a selection, or further fields of a representation. Throws `CACHED_KEY_UNSERIALIZABLE`.
-     * The NUL keeps the name apart from those of the tags that users write.
+     * `input` and more: a selection, or further fields of a representation. Throws
+     * `CACHED_KEY_UNSERIALIZABLE`. The NUL keeps the name apart from those of the tags that users
+     * write.
      */
     groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${inputOf(keyInput)}`),
     subjects: SUBJECTS,
@@ -90,7 +94,10 @@ export function createKeySpace(
 /** The version of the storage format, a part of the name of every entry. */
 const FORMAT = "3";
 
-/** The version of the rule that says which subjects tags have: an invalidation would not reach a value that lacks one. */
+/**
+ * The version of the rule that says which subjects tags have: an invalidation would not reach a
+ * value that lacks one.
+ */
 const SUBJECTS_OF_TAGS = 3;
 
 /** In how many ways tags can begin to be invalidated by their beginnings. */
@@ -110,13 +117,16 @@ export interface Key {
   readonly form: Subject;
   readonly input: string;
   /**
-   * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have its second half.
-   * They are stored with the value and compared on read, so a collision or a mixed-up reply is a miss.
+   * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have its second
+   * half. They are stored with the value and compared on read, so a collision or a mixed-up reply
+   * is a miss.
    */
   readonly hash: string;
   /** The first 132 bits of the hash. Safe to show in events and logs. */
   readonly digest: string;
-  /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
+  /**
+   * The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data.
+   */
   readonly name: string;
 }
 
@@ -133,13 +143,16 @@ export interface KeyInput {
   readonly parts: string;
 }
 
-/** A part of the names of entries, so that releases which cannot share them keep them side by side. */
+/**
+ * A part of the names of entries, so that releases which cannot share them keep them side by side.
+ */
 export interface Variant {
   /** Letters, digits, `-` and `_`. Contains no user data. */
   readonly id: string;
   /**
-   * The key form: what invalidations have of the key template and the entry format. The keys of two variants with the same
-   * key form differ in the variant's id only, so an entry of one can be named under the other.
+   * The key form: what invalidations have of the key template and the entry format. The keys of two
+   * variants with the same key form differ in the variant's id only, so an entry of one can be
+   * named under the other.
    */
   readonly form: Subject;
 }
@@ -160,9 +173,9 @@ export interface VariantInput {
 export const RESPONSES = "responses";
 
 /**
- * The tag of values with too many entities of a type to have the tag of each (see `entity-walk.ts`). Every
- * invalidation of a tag such as `Movie:7` changes `Movie:*` as well, in every process: the one that has
- * stored such a value can have other settings.
+ * The tag of values with too many entities of a type to have the tag of each (see
+ * `entity-walk.ts`). Every invalidation of a tag such as `Movie:7` changes `Movie:*` as well, in
+ * every process: the one that has stored such a value can have other settings.
  */
 export const typeTag = (typeName: string): string => `${typeName}:*`;
 
@@ -172,8 +185,9 @@ export const entityTag = (typeName: string, id: string): string => `${typeName}:
 const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
 
 /**
- * Returns the name of the type that a tag begins with. It is a tag as well, which every value with a tag of the type has: `Movie` invalidates
- * whatever has a tag such as `Movie:7` or `Movie:*`. An id cannot be mistaken for it.
+ * Returns the name of the type that a tag begins with. It is a tag as well, which every value with
+ * a tag of the type has: `Movie` invalidates whatever has a tag such as `Movie:7` or `Movie:*`. An
+ * id cannot be mistaken for it.
  */
 const typeOfTag = (tag: string): string | undefined => TYPE_OF_TAG.exec(tag)?.[1];
 
@@ -188,8 +202,8 @@ export function listsByType(tags: readonly string[]): readonly (readonly string[
 const NAMED_TAG = /^[_A-Za-z][_0-9A-Za-z]*[^_0-9A-Za-z]/;
 
 /**
- * Returns what all tags have in common that begin with the same name and separator: the name of the type, or a text that no user writes.
- * Undefined: the tag begins in another way.
+ * Returns what all tags have in common that begin with the same name and separator: the name of the
+ * type, or a text that no user writes. Undefined: the tag begins in another way.
  */
 function beginningOf(tag: string): string | undefined {
   const [named] = NAMED_TAG.exec(tag) ?? [];
@@ -198,10 +212,15 @@ function beginningOf(tag: string): string | undefined {
 
 const ID_LENGTH = 12;
 
-/** Only the names of entries contain the format and a variant: an invalidation by tag has to reach the entries of every release. */
+/**
+ * Only the names of entries contain the format and a variant: an invalidation by tag has to reach
+ * the entries of every release.
+ */
 export type KeySpace = ReturnType<typeof createKeySpace>;
 
-/** Returns the canonical input. Coordinates have no spaces, so only the identity needs to be quoted. */
+/**
+ * Returns the canonical input. Coordinates have no spaces, so only the identity needs to be quoted.
+ */
 function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {
   const owner = identity === undefined ? "" : JSON.stringify(identity);
   return checkLength(`${kind} ${coordinate} ${owner} ${parts}`);
@@ -210,7 +229,10 @@ function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {
 const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 
 export const DIGEST_LENGTH = 22;
-/** Where the second half of a hash begins: in a character that has the last 2 bits of the first half. */
+/**
+ * Where the second half of a hash begins: in a character that has the last 2 bits of the first
+ * half.
+ */
 export const CHECK_AT = 21;
 export const CHECK_LENGTH = 22;
 
@@ -222,7 +244,10 @@ const idOf = (parts: readonly unknown[]): string => digestOf(JSON.stringify(part
 const SUBJECT_DIGITS = 13;
 /** An entry is invalidated by the first 48 bits of its digest, which need no other hash. */
 const ENTRY_CHARACTERS = 8;
-/** The 6 bits that each character of base64url stands for, by its code: decoding them as bytes takes longer than the lookup that needs them. */
+/**
+ * The 6 bits that each character of base64url stands for, by its code: decoding them as bytes takes
+ * longer than the lookup that needs them.
+ */
 const BITS_OF = new Uint8Array(128);
 for (const [bits, character] of [...BASE64URL].entries()) BITS_OF[character.charCodeAt(0)] = bits;
 
@@ -234,8 +259,9 @@ const MAX_MEMO_LENGTH = 256;
 const MAX_TAGS = 10_000;
 
 /**
- * Returns a value as part of the input of a memo: two values have the same text exactly if they are the
- * same, also as the beginning of a longer text. Undefined if the value is not remembered: objects can change.
+ * Returns a value as part of the input of a memo: two values have the same text exactly if they are
+ * the same, also as the beginning of a longer text. Undefined if the value is not remembered:
+ * objects can change.
  */
 export function memoText(value: unknown): string | undefined {
   switch (typeof value) {
@@ -265,9 +291,15 @@ const SUBJECTS = {
   coordinate: (coordinate: string): Subject => subjectOf(`\u0000\u0000coordinate ${coordinate}`),
   /** All entries under the prefix. */
   everything: subjectOf("\u0000\u0000everything"),
-  /** What contains an entry of a coordinate, and has no subject for each: invalidated with any of them. */
+  /**
+   * What contains an entry of a coordinate, and has no subject for each: invalidated with any of
+   * them.
+   */
   anyOf: (coordinate: string): Subject => subjectOf(`\u0000\u0000any ${coordinate}`),
-  /** What a value has as well that contains entries of a coordinate, for the form of their keys. Never invalidated itself. */
+  /**
+   * What a value has as well that contains entries of a coordinate, for the form of their keys.
+   * Never invalidated itself.
+   */
   formOf: (coordinate: Subject, form: Subject): Subject => subjectOf(`\u0000\u0000form ${coordinate} ${form}`),
 };
 

@@ -2,9 +2,10 @@ import { closestTo } from "../base/option-names.js";
 import { matchesTag, namesTypeOf, type TagNormalizer, type TagTemplate } from "./tag-template.js";
 
 /**
- * The tags that the values of a cache can have: the templates of its schemas, the tags of entities, and what the functions
- * of loaders and results were seen to return. Where functions return tags, a tag counts as a mistake only if it
- * differs in its form from one that is known, as `Movie7` and `movie:7` do from `Movie:7`.
+ * The tags that the values of a cache can have: the templates of its schemas, the tags of entities,
+ * and what the functions of loaders and results were seen to return. Where functions return tags, a
+ * tag counts as a mistake only if it differs in its form from one that is known, as `Movie7` and
+ * `movie:7` do from `Movie:7`.
  */
 export class KnownTags {
   readonly #templates = new Map<string, TagTemplate>();
@@ -70,7 +71,10 @@ export class KnownTags {
   }
 }
 
-/** How many beginnings of tags that functions have returned are remembered. With more, any tag can be right. */
+/**
+ * How many beginnings of tags that functions have returned are remembered. With more, any tag can
+ * be right.
+ */
 const MAX_LEARNED = 1_000;
 
 /** A tag that no value can have, as far as that is known. */
@@ -94,10 +98,16 @@ const NAME = /^[A-Za-z_]{1,40}(?![A-Za-z_])[:/.-]?/;
 /** What a function puts in front of an id, and is no id itself. */
 const LEARNED_NAME = /^[A-Za-z_]{1,40}:$/;
 
-/** The part of a tag that all tags of a function have in common: up to the first colon, or all of it without its numbers. */
+/**
+ * The part of a tag that all tags of a function have in common: up to the first colon, or all of it
+ * without its numbers.
+ */
 const formOf = (tag: string): string => /^[^:]*:/.exec(tag)?.[0] ?? tag.replaceAll(/\d+/g, "0");
 
-/** Whether a tag has the name of known tags that begin with `start`, in another case or with another separator before a number. */
+/**
+ * Whether a tag has the name of known tags that begin with `start`, in another case or with another
+ * separator before a number.
+ */
 function differsInForm(tag: string, start: string): boolean {
   const name = nameIn(start);
   if (name === start || tag.startsWith(start)) return false;

@@ -42,13 +42,19 @@ export function readPath(path: Path, roots: PathRoots): readonly unknown[] {
   return values.filter((value) => value !== undefined && value !== null);
 }
 
-/** Where a path ends too early: `at` leads to objects, and none of them has the `property` that follows. */
+/**
+ * Where a path ends too early: `at` leads to objects, and none of them has the `property` that
+ * follows.
+ */
 export interface MissingProperty {
   readonly at: string;
   readonly property: string;
 }
 
-/** Returns where `path` ends at objects without the property that it names. Undefined if it ends at null, or not early. */
+/**
+ * Returns where `path` ends at objects without the property that it names. Undefined if it ends at
+ * null, or not early.
+ */
 export function missingPropertyOf({ root, steps }: Path, roots: PathRoots): MissingProperty | undefined {
   let values: readonly unknown[] = [roots[root]];
   let at = `$${root}`;

@@ -13,7 +13,10 @@ export interface TagTemplate {
   readonly needsResult: boolean;
 }
 
-/** A template with the texts of values in the place of paths that have been read before a resolver runs. */
+/**
+ * A template with the texts of values in the place of paths that have been read before a resolver
+ * runs.
+ */
 export interface BoundTemplate {
   readonly text: string;
   /** A list: the texts of the values at a path. */
@@ -24,8 +27,8 @@ export interface BoundTemplate {
 const STRAY = /[{}]|\$[A-Za-z_]/;
 
 /**
- * Parses `text`; returns undefined if it is empty, contains something in braces that is not a path, or a path
- * without braces, as in a `key`.
+ * Parses `text`; returns undefined if it is empty, contains something in braces that is not a path,
+ * or a path without braces, as in a `key`.
  */
 export function parseTagTemplate(text: string): TagTemplate | undefined {
   const pieces: (string | Path)[] = [];
@@ -45,16 +48,25 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
   return { text, pieces, needsResult: pieces.some((piece) => typeof piece !== "string" && piece.root === "result") };
 }
 
-/** A path, or the name of an argument, with what other languages and the other setting write around it. */
+/**
+ * A path, or the name of an argument, with what other languages and the other setting write around
+ * it.
+ */
 const PATH_LIKE = /(?:\$?\{+\s*\$?|\$)([A-Za-z_](?:\w|\[\]|\.(?=[A-Za-z_]))*)(?:\s*\}+)?/g;
 
-/** Returns the template that was probably meant by a text that cannot be parsed. Undefined if none can be told. */
+/**
+ * Returns the template that was probably meant by a text that cannot be parsed. Undefined if none
+ * can be told.
+ */
 export function repairedTemplate(text: string): string | undefined {
   const repaired = text.replaceAll(PATH_LIKE, (_, path: string) => `{${asPath(path)}}`);
   return parseTagTemplate(repaired) === undefined ? undefined : repaired;
 }
 
-/** Returns the path that was probably meant by a part of a `key` that is none. Undefined if none can be told. */
+/**
+ * Returns the path that was probably meant by a part of a `key` that is none. Undefined if none can
+ * be told.
+ */
 export function repairedPath(text: string): string | undefined {
   const repaired = asPath(text.replaceAll(/^\$?\{*\s*\$?|\s*\}*$/g, ""));
   return parsePath(repaired) === undefined ? undefined : repaired;
@@ -74,8 +86,9 @@ const WILDCARD = /(?:^|[:/|#,;=])\*(?:$|[:/|#,;=])|\*$/;
 const isTypeTag = (tag: string): boolean => /^[_A-Za-z]\w*:\*$/.test(tag);
 
 /**
- * Returns why a text cannot be meant as a tag. The answer does not contain the text: tags can contain user data.
- * Undefined if it can. `isOfValue`: whether a value has it; it can have a tag such as `Movie:*`, which every tag of the type invalidates.
+ * Returns why a text cannot be meant as a tag. The answer does not contain the text: tags can
+ * contain user data. Undefined if it can. `isOfValue`: whether a value has it; it can have a tag
+ * such as `Movie:*`, which every tag of the type invalidates.
  */
 export function mistakeInTag(tag: string, isOfValue: boolean): string | undefined {
   const problem = TEMPLATE.test(tag)
@@ -93,7 +106,10 @@ export const mistakeInTemplate = (text: string, isOfValue: boolean): string | un
 
 export const sampleOf = (text: string): string => text.replaceAll(/\{[^{}]*\}/g, "0");
 
-/** Throws what `fail` makes of the mistake in the first of the tags of a value that cannot be meant as a tag. */
+/**
+ * Throws what `fail` makes of the mistake in the first of the tags of a value that cannot be meant
+ * as a tag.
+ */
 export function checkTagsOfValue(tags: readonly string[], fail: (mistake: string) => Error): void {
   for (const tag of tags) {
     const mistake = mistakeInTag(tag, true);
@@ -101,7 +117,10 @@ export function checkTagsOfValue(tags: readonly string[], fail: (mistake: string
   }
 }
 
-/** Whether a tag is the name of a type that the tags of a template begin with, so that it invalidates what has one. */
+/**
+ * Whether a tag is the name of a type that the tags of a template begin with, so that it
+ * invalidates what has one.
+ */
 export const namesTypeOf = ({ pieces: [start] }: TagTemplate, tag: string): boolean =>
   /^[_A-Za-z]\w*$/.test(tag) && typeof start === "string" && start.startsWith(`${tag}:`);
 
@@ -113,7 +132,8 @@ export function matchesTag(template: TagTemplate, tag: string): boolean {
 }
 
 /**
- * Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before their first and after their last path.
+ * Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before
+ * their first and after their last path.
  */
 export function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
   if (isText(invalidated)) return matchesTag(produced, invalidated.text) || namesTypeOf(produced, invalidated.text);
@@ -132,9 +152,9 @@ function endsOf({ pieces }: TagTemplate): { readonly start: string; readonly end
 }
 
 /**
- * Returns `template` with the values at its paths as they are now, since a resolver may change its arguments, its
- * parent and the context. A path that has no value yet, or cannot be read, is left to `writeTags`: a resolver may set
- * what it leads to, such as the user who logs in.
+ * Returns `template` with the values at its paths as they are now, since a resolver may change its
+ * arguments, its parent and the context. A path that has no value yet, or cannot be read, is left
+ * to `writeTags`: a resolver may set what it leads to, such as the user who logs in.
  */
 export function bindTemplate({ text, pieces }: TagTemplate, roots: PathRoots, keyFormOf: KeyFormOf): BoundTemplate {
   const bind = (piece: string | Path): string | Path | readonly string[] => {
@@ -153,7 +173,8 @@ export function bindTemplate({ text, pieces }: TagTemplate, roots: PathRoots, ke
  * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it
  * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags, instances
  * of classes with a key form, and, in the place of an ID, objects that GraphQL serialises as one.
- * Throws `CACHED_KEY_UNUSABLE` for more than 10,000 tags of several lists, and for a number that may be rounded.
+ * Throws `CACHED_KEY_UNUSABLE` for more than 10,000 tags of several lists, and for a number that
+ * may be rounded.
  */
 export function writeTags({ text, pieces }: BoundTemplate, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] {
   if (combinationsIn({ text, pieces }, roots) > MAX_COMBINATIONS)
@@ -169,7 +190,10 @@ export function writeTags({ text, pieces }: BoundTemplate, roots: PathRoots, key
   return tags;
 }
 
-/** Returns how many tags the lists of a template make together. 0 if it has less than two: these grow with their list. */
+/**
+ * Returns how many tags the lists of a template make together. 0 if it has less than two: these
+ * grow with their list.
+ */
 export function combinationsIn({ pieces }: BoundTemplate, roots: PathRoots): number {
   const lists = pieces.flatMap((piece) => {
     if (typeof piece === "string") return [];
@@ -204,7 +228,10 @@ export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: Ke
   }
 }
 
-/** Returns the tags that a user passes to `caller`, each once. Throws `CACHED_OPTION_INVALID` unless they are non-empty strings. */
+/**
+ * Returns the tags that a user passes to `caller`, each once. Throws `CACHED_OPTION_INVALID` unless
+ * they are non-empty strings.
+ */
 export function checkedTags(tags: unknown, caller: string): readonly string[] {
   const fail = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
   if (!Array.isArray(tags))
@@ -217,8 +244,9 @@ export function checkedTags(tags: unknown, caller: string): readonly string[] {
 export type TagNormalizer = (tag: string) => string;
 
 /**
- * Returns the function of the option `normalizeTag`, which returns tags as they are if the option throws or returns no
- * tag: an invalidation must not fail because of it. `report` gets what is wrong.
+ * Returns the function of the option `normalizeTag`, which returns tags as they are if the option
+ * throws or returns no tag: an invalidation must not fail because of it. `report` gets what is
+ * wrong.
  */
 export function tagNormalizer(normalize: TagNormalizer, report: (problem: string) => void): TagNormalizer {
   return (tag) => {

@@ -17,8 +17,8 @@ import {
 } from "./loader-options.js";
 
 /**
- * Creates a function with the shared tier in front of it: a loader whose ids are calls, each of which is loaded by itself.
- * Throws `CACHED_OPTION_INVALID`.
+ * Creates a function with the shared tier in front of it: a loader whose ids are calls, each of
+ * which is loaded by itself. Throws `CACHED_OPTION_INVALID`.
  */
 export function createCachedFunction<Load extends LoadFunction>(
   options: FunctionOptions<Load>,
@@ -81,8 +81,9 @@ export function createCachedFunction<Load extends LoadFunction>(
 type Given<Value> = FunctionOptions<(this: FunctionCall, ...args: unknown[]) => Value | Promise<Value>>;
 
 /**
- * One call of a function. If all arguments are its key, they are copies but for the context and instances of classes: a caller may go on to
- * change what it has passed. With `key`, it passes what no key is made of, of any size.
+ * One call of a function. If all arguments are its key, they are copies but for the context and
+ * instances of classes: a caller may go on to change what it has passed. With `key`, it passes what
+ * no key is made of, of any size.
  */
 class Call {
   readonly args: unknown[];
@@ -107,7 +108,8 @@ class Call {
   #parts(): unknown {
     const { args, context } = this;
     const parts = context === undefined ? args : withoutEnd(args.map((one) => (one === context ? undefined : one)));
-    // The key of one plain value is remembered. One list is in another, so it is not the list of all arguments.
+    // The key of one plain value is remembered. One list is in another, so it is not the list of
+    // all arguments.
     return parts.length === 1 && typeof parts[0] !== "object" ? parts[0] : parts;
   }
 }
@@ -149,15 +151,24 @@ export type LoadFunction = (this: FunctionCall, ...args: never) => unknown;
 
 /** The options of `cache.wrap`: a name, a function, and policy settings in seconds. */
 export interface FunctionOptions<Load extends LoadFunction> extends Omit<PolicySettings, "key" | "tags"> {
-  /** Names the entries in all processes, as no loader does: letters, digits and any of `_`, `:` and `-`. */
+  /**
+   * Names the entries in all processes, as no loader does: letters, digits and any of `_`, `:` and
+   * `-`.
+   */
   readonly name: string;
   /** Loads the value of one call. Written as a method, it has a `FunctionCall` as `this`. */
   readonly load: Load;
-  /** Returns what the key is made of, plain data. Must tell apart all calls with different results. Default: all arguments but the context. */
+  /**
+   * Returns what the key is made of, plain data. Must tell apart all calls with different results.
+   * Default: all arguments but the context.
+   */
   readonly key?: (...args: Parameters<Load>) => unknown;
   /** The tags of the values, or a function that returns those of one call. */
   readonly tags?: readonly string[] | ((...args: Parameters<Load>) => readonly string[]);
-  /** Returns the context of the request that a call belongs to, for identity, override, traces and aborts. Default: it belongs to none. */
+  /**
+   * Returns the context of the request that a call belongs to, for identity, override, traces and
+   * aborts. Default: it belongs to none.
+   */
   readonly context?: (...args: Parameters<Load>) => object | undefined;
   /** Returns the caller's identity for `scope: PRIVATE`. Default: that of the context. */
   readonly identify?: (...args: Parameters<Load>) => string | number | bigint | null | undefined;

@@ -2,9 +2,11 @@ import { isObjectPrototype } from "../base/built-in.js";
 import { JOINED } from "./request-states.js";
 
 /**
- * Collects the names of the properties of `object` that are read from now on. Returns what ends that when it is first called, and returns the names, with dots for
- * properties of objects in it. `paths`: the steps of what is part of the key, whose reads do not count; of an object on the way to one, each
- * property counts by itself. `watch`: watches an object, and returns where its reads are noted. What cannot be watched counts as read.
+ * Collects the names of the properties of `object` that are read from now on. Returns what ends
+ * that when it is first called, and returns the names, with dots for properties of objects in it.
+ * `paths`: the steps of what is part of the key, whose reads do not count; of an object on the way
+ * to one, each property counts by itself. `watch`: watches an object, and returns where its reads
+ * are noted. What cannot be watched counts as read.
  */
 export function collectReads(
   object: object,
@@ -39,7 +41,10 @@ export function collectReads(
   };
 }
 
-/** Returns the names of the own properties of a context, by which an execution may tell contexts apart, sorted. */
+/**
+ * Returns the names of the own properties of a context, by which an execution may tell contexts
+ * apart, sorted.
+ */
 export function namesOf(object: object): readonly string[] {
   try {
     const prototype = Object.getPrototypeOf(object) as object | null;
@@ -55,7 +60,10 @@ export function namesOf(object: object): readonly string[] {
   }
 }
 
-/** Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all contexts for it. */
+/**
+ * Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all
+ * contexts for it.
+ */
 export const isOfLibrary = (context: object, property: PropertyKey): boolean =>
   property === JOINED ||
   (typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true);

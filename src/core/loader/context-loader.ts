@@ -10,9 +10,9 @@ import type { IdKey } from "./loader-keys.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
 /**
- * The loader of one name for one context and caller. It remembers by DataLoader's rules: one promise for each key until it
- * is cleared. It is no DataLoader, since the tier collects the keys of all requests of a tick: to collect those
- * of each request before would cost as much again.
+ * The loader of one name for one context and caller. It remembers by DataLoader's rules: one
+ * promise for each key until it is cleared. It is no DataLoader, since the tier collects the keys
+ * of all requests of a tick: to collect those of each request before would cost as much again.
  */
 export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
   readonly name: string;
@@ -24,8 +24,9 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
   readonly #memo = new Map<unknown, Remembered>();
   readonly #memoInLoads = new MemoInLoads<Remembered>();
   /**
-   * Whether what was cleared is an error, by memo key. The error can be shared by the store for a moment, and clearing it
-   * asks for another attempt. Contains only what is read again with the next `load`.
+   * Whether what was cleared is an error, by memo key. The error can be shared by the store for a
+   * moment, and clearing it asks for another attempt. Contains only what is read again with the
+   * next `load`.
    */
   readonly #cleared = new Map<unknown, Promise<boolean>>();
 
@@ -52,7 +53,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, nesting, ask);
     const value = this.#remembered(memoKey, id, names, nesting === "none" ? undefined : tier.loads.enclosing(), ask);
-    // The memoized promise may be that of a load that waits for the slot of the load around this call.
+    // The memoized promise may be that of a load that waits for the slot of the load around this
+    // call.
     if (nesting === "other-load") tier.expedite(names, value);
     return value;
   }
@@ -100,8 +102,9 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
   }
 
   /**
-   * Forgets what was read or primed for an id if its `maxAge` is over, or something that it depends on was invalidated since, as far as this
-   * process knows: a context can outlive its request, as that of a subscription does.
+   * Forgets what was read or primed for an id if its `maxAge` is over, or something that it depends
+   * on was invalidated since, as far as this process knows: a context can outlive its request, as
+   * that of a subscription does.
    */
   #forgetOutdated(names: IdKey): void {
     const { memoKey } = names;
@@ -146,7 +149,10 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
       this.#memoInLoads.set(memoKey, this.#newlyRead(primed), load, this.#tier.loads.starts);
   }
 
-  /** Returns what this request has read under `memoKey`, or reads it. Inside of a load: what was read since the load began. */
+  /**
+   * Returns what this request has read under `memoKey`, or reads it. Inside of a load: what was
+   * read since the load began.
+   */
   #remembered(
     memoKey: unknown,
     id: Id,
@@ -174,7 +180,10 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
     });
   }
 
-  /** Whether nothing is remembered of an id: without an identity, nothing tells a PRIVATE value from that of the next caller of the same context. */
+  /**
+   * Whether nothing is remembered of an id: without an identity, nothing tells a PRIVATE value from
+   * that of the next caller of the same context.
+   */
   #isForgotten(names: IdKey | LoaderBypassReason): boolean {
     return typeof names === "string" && this.#requests.policy.scope === "PRIVATE";
   }
@@ -217,7 +226,9 @@ const hasRejected = (promise: Promise<unknown>): Promise<boolean> =>
 /** Returns a DataLoader for arguments that it refuses. */
 const refusing = (name: string): DataLoader<never, never> => new DataLoader(() => Promise.resolve([]), { name });
 
-/** Returns what a request remembers an id by, in a form that no other id has: not all have names. */
+/**
+ * Returns what a request remembers an id by, in a form that no other id has: not all have names.
+ */
 function memoKeyOf(id: unknown, names: IdKey | LoaderBypassReason): unknown {
   if (typeof names !== "string") return names.memoKey;
   return typeof id === "string" || typeof id === "number" ? `\0${typeof id} ${id}` : id;

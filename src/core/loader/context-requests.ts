@@ -27,7 +27,10 @@ import type { RequestSignals } from "./request-signals.js";
 import type { Observer, PartCollector, RequestStates } from "./request-states.js";
 import type { TypeShapes } from "./type-shapes.js";
 
-/** Makes the requests of one loader, one context and one caller, and passes their loads to the source. */
+/**
+ * Makes the requests of one loader, one context and one caller, and passes their loads to the
+ * source.
+ */
 export class ContextRequests<Id, Value, Context> {
   readonly definition: LoaderDefinition<Id, Value, Context>;
   readonly coordinate: string;
@@ -42,7 +45,10 @@ export class ContextRequests<Id, Value, Context> {
   #keyMistake: unknown;
   readonly #collectedBy = new WeakMap<object, PartCollector>();
 
-  /** `identity`: that of the caller, if the loader is PRIVATE and it is known. `loader`: the `this` of a batch function. */
+  /**
+   * `identity`: that of the caller, if the loader is PRIVATE and it is known. `loader`: the `this`
+   * of a batch function.
+   */
   constructor(
     definition: LoaderDefinition<Id, Value, Context>,
     context: Context,
@@ -140,7 +146,10 @@ export class ContextRequests<Id, Value, Context> {
     return request;
   }
 
-  /** Whether an id still has the key that it was asked for with. An instance of a class, which cannot be copied, may have another one by now. */
+  /**
+   * Whether an id still has the key that it was asked for with. An instance of a class, which
+   * cannot be copied, may have another one by now.
+   */
   #isKeyOf(id: Id, { key, identity }: IdKey): boolean {
     try {
       return this.definition.names.keyOf(id, identity, this.#variant).name === key.name;
@@ -246,7 +255,9 @@ export interface LoaderParts extends ExistenceParts {
   readonly typeShapes: TypeShapes;
   /** Where each loader registers under its name. */
   readonly loaders: Map<string, LoaderRule>;
-  /** Where each loader registers, under its name, how to rebuild its requests from their `input`. */
+  /**
+   * Where each loader registers, under its name, how to rebuild its requests from their `input`.
+   */
   readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
@@ -268,7 +279,10 @@ export interface LoaderMaking<Id, Value, Context> {
   originOf(id: Id): unknown;
   /** Returns plain data from which `idOf` makes the same id in another process. Default: the id. */
   inputOf?(id: Id): unknown;
-  /** Returns the id that an invalidation or the inspection names, or that a refresh job has, with the context of its worker. Throws `CACHED_KEY_UNUSABLE`. */
+  /**
+   * Returns the id that an invalidation or the inspection names, or that a refresh job has, with
+   * the context of its worker. Throws `CACHED_KEY_UNUSABLE`.
+   */
   idOf(named: unknown, worker?: { readonly context: Context }): Id;
   readonly mayExist?: ((id: Id) => Promise<boolean>) | undefined;
 }

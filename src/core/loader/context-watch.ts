@@ -8,8 +8,9 @@ import { collectReads, inheritedNames, isOfLibrary } from "./collected-reads.js"
 import type { IdentityCheck } from "./identity-check.js";
 
 /**
- * Reports which context properties the loads of public values read outside of their keys, and which ones any load writes, since a hit
- * writes nothing: once per coordinate and property, by name, never by value.
+ * Reports which context properties the loads of public values read outside of their keys, and which
+ * ones any load writes, since a hit writes nothing: once per coordinate and property, by name,
+ * never by value.
  *
  * The watch replaces the properties of the context by accessors. It does not wrap the context in a
  * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
@@ -24,7 +25,10 @@ export class ContextWatch {
   readonly #running = new AsyncLocalStorage<RunningLoad | undefined>();
   /** Told of what the loads of PRIVATE values read. */
   identities: IdentityCheck | undefined = undefined;
-  /** How many reads of the cache itself are under way: they are not collected, and of paused ones, nobody is told. */
+  /**
+   * How many reads of the cache itself are under way: they are not collected, and of paused ones,
+   * nobody is told.
+   */
   #own = 0;
   #paused = 0;
   /** The properties by which `identify` tells callers apart, as far as it was seen to read them. */
@@ -40,8 +44,8 @@ export class ContextWatch {
   }
 
   /**
-   * Runs `load`. Properties of `context` that it reads, now or asynchronously, are reported unless they are in `keyProperties`, or the
-   * value is PRIVATE; those that it writes are in any case.
+   * Runs `load`. Properties of `context` that it reads, now or asynchronously, are reported unless
+   * they are in `keyProperties`, or the value is PRIVATE; those that it writes are in any case.
    */
   run<T>({ coordinate, keyProperties = [], isPrivate }: WatchedLoad, context: unknown, load: () => T): T {
     if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
@@ -49,7 +53,8 @@ export class ContextWatch {
     const running = { coordinate, keyProperties, isPrivate, context, hasEnded: false };
     const loadsBefore = watched.loads++;
     const result = this.#running.run(running, load);
-    // Nothing else has run meanwhile. What it adds later is only told from what others add if no other load has begun.
+    // Nothing else has run meanwhile. What it adds later is only told from what others add if no
+    // other load has begun.
     this.#noteAdded(context, watched, running);
     const end = (): void => {
       running.hasEnded = true;
@@ -78,7 +83,10 @@ export class ContextWatch {
     this.#watch(context);
   }
 
-  /** Ends the watch. In Node.js 20 and 22, a used AsyncLocalStorage slows down every promise of the process until it is disabled. */
+  /**
+   * Ends the watch. In Node.js 20 and 22, a used AsyncLocalStorage slows down every promise of the
+   * process until it is disabled.
+   */
   close(): void {
     disableStorage(this.#running);
   }
@@ -93,7 +101,10 @@ export class ContextWatch {
     }
   }
 
-  /** Runs `read`, which is synchronous and asks who is calling, without collecting what it reads: it decides about keys, not about values. */
+  /**
+   * Runs `read`, which is synchronous and asks who is calling, without collecting what it reads: it
+   * decides about keys, not about values.
+   */
   asIdentity<T>(read: () => T): T {
     this.#own++;
     try {
@@ -104,8 +115,9 @@ export class ContextWatch {
   }
 
   /**
-   * Collects the properties of a context that anything reads from now on, also in production. Returns what ends that, and
-   * returns their names but for those that all callers share. `keyPaths`: those in the key, such as `$context.locale`. See `collectReads`.
+   * Collects the properties of a context that anything reads from now on, also in production.
+   * Returns what ends that, and returns their names but for those that all callers share.
+   * `keyPaths`: those in the key, such as `$context.locale`. See `collectReads`.
    */
   collect(context: object, keyPaths: readonly string[]): () => readonly string[] {
     const paths = keyPaths.map((text) => text.split(".").slice(1));
@@ -118,7 +130,10 @@ export class ContextWatch {
     return names.filter((name) => !this.#sharedKeys.includes(name.split(".")[0] as string));
   }
 
-  /** Whether a property of a context without an identity says no more than that: `identify` reads it, and nothing is there. */
+  /**
+   * Whether a property of a context without an identity says no more than that: `identify` reads
+   * it, and nothing is there.
+   */
   isNoIdentity(context: object, name: string): boolean {
     if (!this.identityKeys.has(name)) return false;
     const value = this.pause(() => (context as Readonly<Record<string, unknown>>)[name]);
@@ -183,8 +198,9 @@ export class ContextWatch {
   };
 
   /**
-   * Remembers what a load got, to see whether the load changes it: until anyone else gets it, when a promise job shows that the load has gone on to
-   * something else, and when it ends, if no other load that runs has it too.
+   * Remembers what a load got, to see whether the load changes it: until anyone else gets it, when
+   * a promise job shows that the load has gone on to something else, and when it ends, if no other
+   * load that runs has it too.
    */
   #hold(context: object, property: PropertyKey, value: unknown, load: RunningLoad | undefined): void {
     const held = this.#watched.get(context)?.held;
@@ -225,8 +241,9 @@ interface RunningLoad extends WatchedLoad {
 }
 
 /**
- * A context whose properties `names` are watched. `running`: its loads that have not ended; `loads`: how many have begun; `held`: who
- * was the last to read a property, as long as it runs; `collections`: who collects what is read.
+ * A context whose properties `names` are watched. `running`: its loads that have not ended;
+ * `loads`: how many have begun; `held`: who was the last to read a property, as long as it runs;
+ * `collections`: who collects what is read.
  */
 interface WatchedContext {
   readonly names: Set<PropertyKey>;
@@ -244,7 +261,10 @@ interface Access {
   written(property: PropertyKey): void;
 }
 
-/** What a load has got from a property of the context, and what that consisted of. `isAlone`: no other load that runs has it too. */
+/**
+ * What a load has got from a property of the context, and what that consisted of. `isAlone`: no
+ * other load that runs has it too.
+ */
 interface HeldValue {
   readonly load: RunningLoad;
   readonly value: unknown;
@@ -255,7 +275,10 @@ interface HeldValue {
 /** How much of a value is compared: a context can have all translations of a site. */
 const MAX_PARTS = 200;
 
-/** Returns what a value consists of: the members of lists, Maps, Sets and plain objects. What a class keeps is its own affair. */
+/**
+ * Returns what a value consists of: the members of lists, Maps, Sets and plain objects. What a
+ * class keeps is its own affair.
+ */
 function contentOf(value: unknown): readonly unknown[] {
   const content = [value];
   const seen = new Set<unknown>();
@@ -309,7 +332,10 @@ function watchOwn(context: object, property: PropertyKey, { read, written }: Acc
   });
 }
 
-/** Watches a member of the context's class. Methods are included, since #private fields are read through them. */
+/**
+ * Watches a member of the context's class. Methods are included, since #private fields are read
+ * through them.
+ */
 function watchInherited(context: object, property: PropertyKey, access: Access): void {
   const prototype = Object.getPrototypeOf(context) as object;
   define(context, property, {

@@ -5,9 +5,10 @@ import { TickBatch } from "../tier/tick/tick-batch.js";
 import { givenIds } from "./given-ids.js";
 
 /**
- * Returns a function that checks one id. The checks of a tick are one call of the guard. If it fails, returns
- * fewer or more answers, changes the list of ids, or exceeds the time limit, the ids are assumed to exist. An id that is asked for while a call runs belongs to
- * the next one, so the answer is never older than the question.
+ * Returns a function that checks one id. The checks of a tick are one call of the guard. If it
+ * fails, returns fewer or more answers, changes the list of ids, or exceeds the time limit, the ids
+ * are assumed to exist. An id that is asked for while a call runs belongs to the next one, so the
+ * answer is never older than the question.
  */
 export function batchExistence<Id>(
   guard: ExistenceGuard<Id>,
@@ -36,9 +37,10 @@ export function batchExistence<Id>(
 /** Knows which ids cannot exist, for example a `bloomGuard`. */
 export interface ExistenceGuard<Id> {
   /**
-   * Returns one boolean per id, in their order: false if there is no such id, and true if there is one or
-   * if it is not known. The answer must depend on the ids only: it is for all requests of a tick, and the call runs
-   * outside of the asynchronous context of any of them. An answer that takes longer than `leaseWaitMs` does not count.
+   * Returns one boolean per id, in their order: false if there is no such id, and true if there is
+   * one or if it is not known. The answer must depend on the ids only: it is for all requests of a
+   * tick, and the call runs outside of the asynchronous context of any of them. An answer that
+   * takes longer than `leaseWaitMs` does not count.
    */
   has(ids: readonly Id[]): PromiseLike<readonly boolean[]>;
 }

@@ -11,7 +11,10 @@ import type { EnclosingLoad } from "../tier/request/waiters.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
-/** What all cached fields of one execution read: each key once, with a value for every reader, since child resolvers may change their parent. */
+/**
+ * What all cached fields of one execution read: each key once, with a value for every reader, since
+ * child resolvers may change their parent.
+ */
 export class FieldLoader {
   readonly #tier: Reads;
   readonly #limits: ExecutionLimits;
@@ -24,7 +27,10 @@ export class FieldLoader {
 
   /** The number of the first read of the store that can be sent after it began. */
   readonly since: number;
-  /** The latest position of the invalidation clock that was shown when it began: nothing that its resolvers have read themselves is older. */
+  /**
+   * The latest position of the invalidation clock that was shown when it began: nothing that its
+   * resolvers have read themselves is older.
+   */
   readonly position: number;
 
   constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
@@ -43,7 +49,10 @@ export class FieldLoader {
     return this.#budget;
   }
 
-  /** Rejects only with the error of a load. A load that asks for its own key goes to the source: the first request waits for this load. */
+  /**
+   * Rejects only with the error of a load. A load that asks for its own key goes to the source: the
+   * first request waits for this load.
+   */
   read(request: FieldRequest): Promise<unknown> {
     const isFirst = this.#firstOf.size === 0 || this.#known(request) === undefined;
     if (isFirst && request.usesMemory && this.#tier.isPlain) return this.#tier.readKnown(request);
@@ -97,7 +106,10 @@ export class FieldLoader {
     return undefined;
   }
 
-  /** Forgets everything this request has read, so that reads after a write in the same request see its effect. */
+  /**
+   * Forgets everything this request has read, so that reads after a write in the same request see
+   * its effect.
+   */
   clear(): void {
     this.#firstOf.clear();
     this.#firstInLoads?.clear();
@@ -120,7 +132,10 @@ export interface FieldRequest extends KnownRequest {
   readonly usesMemory: boolean;
 }
 
-/** The first read of a key in an execution. It refers to no request: parts of ended executions can stay in memory for long (see README.md). */
+/**
+ * The first read of a key in an execution. It refers to no request: parts of ended executions can
+ * stay in memory for long (see README.md).
+ */
 class FirstRead implements ReadEnding {
   readonly tags: RequestTags;
   readonly isReadOnly: boolean;
@@ -130,7 +145,10 @@ class FirstRead implements ReadEnding {
   decoded: DecodedToShare | undefined;
   /** Undefined once there is an entry that other readers get values of their own from. */
   result: Promise<unknown> | undefined;
-  /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
+  /**
+   * How many invalidations this process had made when the read was last compared with them.
+   * Undefined: never.
+   */
   comparedAt: number | undefined;
 
   constructor({ tags, policy }: ReadRequest) {
@@ -150,15 +168,18 @@ class FirstRead implements ReadEnding {
   }
 }
 
-/** What one execution may make the cache do, beyond what grows with the request itself. See `LimitOptions`. */
+/**
+ * What one execution may make the cache do, beyond what grows with the request itself. See
+ * `LimitOptions`.
+ */
 export interface ExecutionLimits {
   readonly maxKeyBytes: number;
   readonly maxTagCombinations: number;
 }
 
 /**
- * What an execution has used of its limits. A request of a few kilobytes can name one large variable in thousands of
- * aliases, or multiply the members of two lists. (P13)
+ * What an execution has used of its limits. A request of a few kilobytes can name one large
+ * variable in thousands of aliases, or multiply the members of two lists. (P13)
  */
 export class ExecutionBudget {
   readonly #limits: ExecutionLimits;
@@ -169,7 +190,10 @@ export class ExecutionBudget {
     this.#limits = limits;
   }
 
-  /** Throws `CACHED_KEY_UNUSABLE` if the keys of the execution are too large already. To be called before a key is made. */
+  /**
+   * Throws `CACHED_KEY_UNUSABLE` if the keys of the execution are too large already. To be called
+   * before a key is made.
+   */
   checkKeys(coordinate: string): void {
     const { maxKeyBytes } = this.#limits;
     if (this.#keyBytes <= maxKeyBytes) return;
@@ -185,7 +209,10 @@ export class ExecutionBudget {
     this.#keyBytes += input.length;
   }
 
-  /** Counts the tags that a template with several lists makes. Throws `CACHED_KEY_UNUSABLE` if they are too many. */
+  /**
+   * Counts the tags that a template with several lists makes. Throws `CACHED_KEY_UNUSABLE` if they
+   * are too many.
+   */
   addCombinations(count: number, coordinate: string): void {
     const { maxTagCombinations } = this.#limits;
     this.#combinations += count;

@@ -4,9 +4,10 @@ import { type Identity, identityOf } from "./identity.js";
 type Identify = (context: never) => unknown;
 
 /**
- * Finds, outside of production, an `identify` that returns what several callers have in common: a role, a group or an IP address. What the
- * load of a PRIVATE value reads of its context, and names a person, has to be the same in all contexts of one identity. Reports the first
- * property that is not, once, by name.
+ * Finds, outside of production, an `identify` that returns what several callers have in common: a
+ * role, a group or an IP address. What the load of a PRIVATE value reads of its context, and names
+ * a person, has to be the same in all contexts of one identity. Reports the first property that is
+ * not, once, by name.
  */
 export class IdentityCheck {
   readonly #identify: Identify;
@@ -73,7 +74,10 @@ export class IdentityCheck {
   }
 }
 
-/** Who the contexts of one identity belong to: by property, what it said of a person, and whose load has read it. */
+/**
+ * Who the contexts of one identity belong to: by property, what it said of a person, and whose load
+ * has read it.
+ */
 interface Person {
   readonly names: Map<string, { readonly name: string; readonly coordinate: string }>;
   /** The context that was compared last. */
@@ -83,14 +87,19 @@ interface Person {
 /** Bounds the memory. */
 const MAX_IDENTITIES = 1_000;
 
-/** Properties that name a person, or hold one. A user has several sessions and tokens, so these say nothing by themselves. */
+/**
+ * Properties that name a person, or hold one. A user has several sessions and tokens, so these say
+ * nothing by themselves.
+ */
 const PERSON = /user|viewer|account|customer|member|owner|person|principal|^(?:me|uid|sub|subject|email)$/i;
 const HOLDER = /session|auth|claims|token|jwt|^req(?:uest)?$/i;
 const NO_PERSON = /agent|loader|service|repo|role|type/i;
 const IDS = ["id", "_id", "userId", "uid", "sub", "email"] as const;
 const IDS_IN_HOLDERS = ["userId", "uid", "sub"] as const;
 
-/** Returns what a property of a context says of a person. Undefined: nothing that can be compared. */
+/**
+ * Returns what a property of a context says of a person. Undefined: nothing that can be compared.
+ */
 function nameOf(property: string, value: unknown): string | undefined {
   const isPerson = PERSON.test(property);
   if (typeof value !== "object" || value === null) return isPerson ? textOf(value) : undefined;

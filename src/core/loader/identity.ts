@@ -10,22 +10,25 @@ export type Identity = string;
 type Identify = ((context: never) => unknown) | undefined;
 
 /**
- * The texts that `String` and `JSON.stringify` make of missing values, objects and functions, as a whole or as a part,
- * such as `user:undefined`. As an identity, each would be shared by unrelated callers. People can have the name Null:
- * `null@example.com` is a value.
+ * The texts that `String` and `JSON.stringify` make of missing values, objects and functions, as a
+ * whole or as a part, such as `user:undefined`. As an identity, each would be shared by unrelated
+ * callers. People can have the name Null: `null@example.com` is a value.
  */
 const MISSING =
   /(?<![\p{L}\p{N}])(?:undefined|NaN|Infinity|Invalid Date|\{\}|\[\]|\[object [^\]]*\])(?![\p{L}\p{N}])|(?<![\p{L}\p{N}@])null(?![\p{L}\p{N}]|[^\s:|/]{0,64}@)|=>|\bfunction ?\w{0,50}\(/u;
 
-/** An identity with an empty part, or without any. Amazon's resource names have empty parts where they do not apply. */
+/**
+ * An identity with an empty part, or without any. Amazon's resource names have empty parts where
+ * they do not apply.
+ */
 const EMPTY_PART = /^\s*$|^(?!arn:)(?:.*[:|,;])?\s*(?:[:|,;]|$)/s;
 
 const isMissing = (identity: string): boolean => MISSING.test(identity) || EMPTY_PART.test(identity);
 
 /**
  * Returns the caller's identity, or undefined if it is not known for certain: `identify` returned
- * nothing, an empty or invalid value, a number that may have been rounded or a promise, or it threw.
- * Nothing private is cached without an identity.
+ * nothing, an empty or invalid value, a number that may have been rounded or a promise, or it
+ * threw. Nothing private is cached without an identity.
  */
 export function identityOf(identify: Identify, context: unknown): Identity | undefined {
   try {
@@ -40,7 +43,10 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
   }
 }
 
-/** Returns the identity of the entry that `target` names. Throws `CACHED_KEY_UNUSABLE` if a PRIVATE value has none, or a PUBLIC one has one. */
+/**
+ * Returns the identity of the entry that `target` names. Throws `CACHED_KEY_UNUSABLE` if a PRIVATE
+ * value has none, or a PUBLIC one has one.
+ */
 export function identityOfTarget(
   target: { readonly private?: unknown },
   { coordinate, policy }: { readonly coordinate: string; readonly policy: Policy },
@@ -62,7 +68,10 @@ export function identityOfTarget(
 /** Larger integers are rounded, so that several users could have the same number. */
 const isExact = (identity: number): boolean => Math.abs(identity) <= Number.MAX_SAFE_INTEGER;
 
-/** Returns the error of an invalid identity, or of `identify` itself. Undefined for null, undefined and an empty string: the identity is unknown. */
+/**
+ * Returns the error of an invalid identity, or of `identify` itself. Undefined for null, undefined
+ * and an empty string: the identity is unknown.
+ */
 export function identityMistake(
   identify: Identify,
   context: unknown,
@@ -94,8 +103,9 @@ export function identityMistake(
 }
 
 /**
- * Returns the error of a load whose context has changed since the key was made. Otherwise, requests that share and
- * modify one context could store one user's value for another. `what`: "identity", or the path of a value in the context.
+ * Returns the error of a load whose context has changed since the key was made. Otherwise, requests
+ * that share and modify one context could store one user's value for another. `what`: "identity",
+ * or the path of a value in the context.
  */
 export const contextChanged = (coordinate: string, what: string): CachedError =>
   new CachedError(

@@ -49,8 +49,9 @@ export function createLoaderFactory<Id, Value, Context>(
 }
 
 /**
- * Checks the options of a loader or a function, and registers it under its name. Throws `CACHED_OPTION_INVALID` with all mistakes at once.
- * Returns what makes the loader of a context, and `keyOf`, which throws `CACHED_KEY_UNUSABLE` for a caller without a key.
+ * Checks the options of a loader or a function, and registers it under its name. Throws
+ * `CACHED_OPTION_INVALID` with all mistakes at once. Returns what makes the loader of a context,
+ * and `keyOf`, which throws `CACHED_KEY_UNUSABLE` for a caller without a key.
  */
 export function defineLoader<Id, Value, Context>(
   options: { readonly name: string; readonly type?: string },
@@ -140,7 +141,10 @@ export function defineLoader<Id, Value, Context>(
 const nameTaken = (load: string): string =>
   `\`name\`: expected a name that no other loader of the cache has, since loaders of one name share entries, got one with another \`${load}\`; create each loader once, outside of requests, or rename it`;
 
-/** Memoizes one loader per context. A context that inherits from another has a loader of its own. Calls of a function need no context. */
+/**
+ * Memoizes one loader per context. A context that inherits from another has a loader of its own.
+ * Calls of a function need no context.
+ */
 function loaderPerContext<Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
 ): (context: Context) => CachedLoader<Id, Value> {
@@ -166,9 +170,9 @@ function loaderPerContext<Id, Value, Context>(
 const MAX_IDENTITIES = 1_000;
 
 /**
- * Returns the loader of one context for whoever asks: each identity has one of its own. Requests of several callers can
- * have one context object, and what one caller has read, or the batch that its source is asked for, must not become that
- * of another.
+ * Returns the loader of one context for whoever asks: each identity has one of its own. Requests of
+ * several callers can have one context object, and what one caller has read, or the batch that its
+ * source is asked for, must not become that of another.
  */
 function callerLoader<Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
@@ -242,8 +246,8 @@ const requestsOf = <Id, Value, Context>(
   new ContextRequests(definition, context, loader, definition.policy.scope === "PRIVATE" ? identity : undefined);
 
 /**
- * Returns a function that returns the variant of a loader's entries. If the loader names a type, the
- * variant depends on the schema: the function then throws `CACHED_OPTION_INVALID` before one is
+ * Returns a function that returns the variant of a loader's entries. If the loader names a type,
+ * the variant depends on the schema: the function then throws `CACHED_OPTION_INVALID` before one is
  * applied, and returns another variant after one with another shape is.
  */
 function variantSource<Id, Value, Context>(

@@ -19,7 +19,10 @@ export interface KeyOptions<Id> extends Pick<LoaderOptions<Id, never, never>, "n
   readonly hasOwnKey: boolean;
 }
 
-/** Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. `tags` is called for every read: it can depend on more. */
+/**
+ * Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. `tags` is
+ * called for every read: it can depend on more.
+ */
 export class LoaderKeys<Id> {
   readonly #options: KeyOptions<Id>;
   readonly #keys: KeySpace;
@@ -130,7 +133,9 @@ export class LoaderKeys<Id> {
 /** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
 export class IdKey extends KnownKey {
   readonly identity: Identity | undefined;
-  /** What a request remembers the id by: the only one of its ids with this key has the same value. */
+  /**
+   * What a request remembers the id by: the only one of its ids with this key has the same value.
+   */
   readonly memoKey: string;
   readonly tagTexts: readonly string[];
 

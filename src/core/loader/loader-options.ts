@@ -19,13 +19,16 @@ export interface CachedLoader<Id, Value> {
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
   /** Loads as `load` does, and says how. */
   read(id: Id): Promise<CachedRead<Value>>;
-  /** Forgets what this request has read for `id`. If that was an error, the next `load` asks the source again. */
+  /**
+   * Forgets what this request has read for `id`. If that was an error, the next `load` asks the
+   * source again.
+   */
   clear(id: Id): this;
   /** Forgets everything this request has read. */
   clearAll(): this;
   /**
-   * Makes `value` the result for `id` in this request, unless the request has already read it. A value from the near
-   * cache does not count as read. Stores nothing.
+   * Makes `value` the result for `id` in this request, unless the request has already read it. A
+   * value from the near cache does not count as read. Stores nothing.
    */
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
 }
@@ -42,8 +45,8 @@ export interface CachedRead<Value> {
 /** What belongs to one call of a batch function. */
 export interface BatchCall {
   /**
-   * Aborts when no request waits for any of the ids any more. To be passed to the source, instead of the
-   * signal of the request, which is not the only one that waits.
+   * Aborts when no request waits for any of the ids any more. To be passed to the source, instead
+   * of the signal of the request, which is not the only one that waits.
    */
   readonly signal: AbortSignal;
   /**
@@ -59,13 +62,16 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly name: string;
   /**
    * Loads `ids` and returns the values in the same order and number. An Error in the place of a
-   * value fails that id only. Called with the ids of one tick that this process has to load, and with the
-   * loader of the request as `this`.
+   * value fails that id only. Called with the ids of one tick that this process has to load, and
+   * with the loader of the request as `this`.
    */
   readonly batch: (ids: readonly Id[], context: Context, call: BatchCall) => PromiseLike<ArrayLike<Value | Error>>;
   /** Returns the tags of one id. */
   readonly tags?: (id: Id) => readonly string[];
-  /** Returns the key of an id. Required if ids are neither plain data nor instances of `types` with `keyOf`. */
+  /**
+   * Returns the key of an id. Required if ids are neither plain data nor instances of `types` with
+   * `keyOf`.
+   */
   readonly cacheKeyFn?: (id: Id) => unknown;
   /**
    * Knows which ids cannot exist, for example a `bloomGuard`. Such ids resolve to null without a
@@ -76,8 +82,8 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   /** The maximum number of ids per call of `batch`. Default: no limit. */
   readonly maxBatchSize?: number;
   /**
-   * Whether a request remembers what it has read. False: each `load` asks the shared cache again, and
-   * `prime` has no effect. Default: true.
+   * Whether a request remembers what it has read. False: each `load` asks the shared cache again,
+   * and `prime` has no effect. Default: true.
    */
   readonly cache?: boolean;
   /**
@@ -87,7 +93,9 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly type?: string;
 }
 
-/** What tells `cache.loader` from `cache.wrap`, where options are checked and mistakes are named. */
+/**
+ * What tells `cache.loader` from `cache.wrap`, where options are checked and mistakes are named.
+ */
 export interface LoaderKind {
   readonly caller: string;
   readonly noun: "loader" | "function";
@@ -96,7 +104,10 @@ export interface LoaderKind {
   readonly key: string;
   /** What the user's functions get, in words. */
   readonly input: string;
-  /** The options that are not settings of the policy. Each has a check, which returns what was expected of an invalid value. */
+  /**
+   * The options that are not settings of the policy. Each has a check, which returns what was
+   * expected of an invalid value.
+   */
   readonly options: Readonly<Record<string, OptionCheck>>;
   readonly identifyMissing: string;
 }
@@ -109,7 +120,8 @@ export const aFunction = (value: unknown): string | undefined =>
 
 /** The options that loaders and functions have in common. */
 export const COMMON_OPTIONS = {
-  // Entries are found, and counted, by this name or by that of a field, which has a dot; what follows it in keys has a fixed length.
+  // Entries are found, and counted, by this name or by that of a field, which has a dot; what
+  // follows it in keys has a fixed length.
   name(value) {
     if (value === RESPONSES) return `another name, since that of whole responses is \`${RESPONSES}\``;
     const isValid = typeof value === "string" && /^[\w:-]+$/.test(value);

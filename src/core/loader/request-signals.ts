@@ -5,7 +5,10 @@ import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/request/waiters.js";
 import type { ContextWatch } from "./context-watch.js";
 
-/** Finds the abort signals of a request: of the option `abortSignal`, `context.request.signal` (Yoga), and `info.getAbortSignal()` (graphql 17). */
+/**
+ * Finds the abort signals of a request: of the option `abortSignal`, `context.request.signal`
+ * (Yoga), and `info.getAbortSignal()` (graphql 17).
+ */
 export class RequestSignals {
   readonly #abortSignal: ((context: never) => unknown) | undefined;
   readonly #channel: Channel;
@@ -17,7 +20,10 @@ export class RequestSignals {
     this.#contextWatch = contextWatch;
   }
 
-  /** Returns undefined if the request has no signal, or if there is none. `info` is the one of the resolver, if there is one. */
+  /**
+   * Returns undefined if the request has no signal, or if there is none. `info` is the one of the
+   * resolver, if there is one.
+   */
   of(coordinate: string, context: unknown, info?: unknown): CallSignals | undefined {
     if (context === undefined && info === undefined) return undefined;
     // A load that encloses this read does not use what is read from the context here.

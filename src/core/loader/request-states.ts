@@ -11,21 +11,28 @@ import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations
 import { type ExecutionLimits, FieldLoader } from "./field-loader.js";
 
 /**
- * The state of each request: field loader, observer and override. It lives as long as the request. A field
- * loader belongs to one execution rather than to a context object: contexts can be shared between requests,
- * and a loader that outlived its request would return values that have been invalidated since.
+ * The state of each request: field loader, observer and override. It lives as long as the request.
+ * A field loader belongs to one execution rather than to a context object: contexts can be shared
+ * between requests, and a loader that outlived its request would return values that have been
+ * invalidated since.
  */
 export class RequestStates {
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
-  /** The loaders of executions, by signal and owner; by owner twice without a signal. An owner that is shared, or outlives executions, has signals. */
+  /**
+   * The loaders of executions, by signal and owner; by owner twice without a signal. An owner that
+   * is shared, or outlives executions, has signals.
+   */
   readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
   readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
   /** By object: those that count as one request, of which the first is the context. */
   readonly #members = new WeakMap<object, readonly object[]>();
   #hasMembers = false;
-  /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
+  /**
+   * The collectors of the responses that are being executed. Replaced when it changes: observers
+   * refer to it.
+   */
   #collectors: ReadonlySet<PartCollector> = new Set();
   /** The response in whose execution anything is called. */
   readonly #executing = new AsyncLocalStorage<PartCollector>();
@@ -49,7 +56,9 @@ export class RequestStates {
     this.#invalidations = invalidations;
   }
 
-  /** Returns the loader of the execution that `info` belongs to. `observer`: that of its request. */
+  /**
+   * Returns the loader of the execution that `info` belongs to. `observer`: that of its request.
+   */
   execution(info: ExecutionInfo, observer?: Observer): FieldLoader {
     if (info.variableValues === this.#lastOwner && isOnlyExecution(info)) return this.#last as FieldLoader;
     const execution = executionOf(info);
@@ -75,7 +84,8 @@ export class RequestStates {
     if (loaders === undefined) {
       loaders = new WeakMap();
       this.#loaders.set(holder, loaders);
-      // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
+      // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep
+      // the signal for longer.
       if (holder instanceof EventTarget)
         holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
     }
@@ -89,8 +99,9 @@ export class RequestStates {
   }
 
   /**
-   * Makes `others` count as the request of a context. What is noted of one is noted of all, so that reads do not ask which belong together.
-   * Returns the first that counts as another request already.
+   * Makes `others` count as the request of a context. What is noted of one is noted of all, so that
+   * reads do not ask which belong together. Returns the first that counts as another request
+   * already.
    */
   join(context: object, others: readonly object[]): object | undefined {
     const [root] = this.#membersOf(context);
@@ -108,14 +119,18 @@ export class RequestStates {
     return undefined;
   }
 
-  /** Makes a copy of a context, as Apollo Server makes one for each operation, the context of what was joined with the original. */
+  /**
+   * Makes a copy of a context, as Apollo Server makes one for each operation, the context of what
+   * was joined with the original.
+   */
   #adopt(copy: object): void {
     // Reads nothing: a context can be a Proxy that refuses other names.
     const joined = Object.getOwnPropertyDescriptor(copy, JOINED)?.value as readonly [object, ...object[]] | undefined;
     if (joined === undefined || this.#members.has(copy)) return;
     const [original] = joined;
     const isFirst = this.#members.get(original) === joined;
-    // The operations of one HTTP request each have a copy, and what is read with the others belongs to none in particular.
+    // The operations of one HTTP request each have a copy, and what is read with the others belongs
+    // to none in particular.
     const members = isFirst ? [copy, ...joined] : [...joined];
     const known = this.contextOf(original);
     for (const member of members) this.#members.set(member, members);
@@ -143,7 +158,9 @@ export class RequestStates {
     return this.hasOverrides ? this.#overrides.get(context as object) : undefined;
   }
 
-  /** Notes that a context belongs to a request, so that what is read with it is a part of no other. */
+  /**
+   * Notes that a context belongs to a request, so that what is read with it is a part of no other.
+   */
   own(context: unknown): void {
     if (typeof context === "object" && context !== null && !this.#observers.has(context)) this.observe(context, NOBODY);
   }
@@ -161,7 +178,10 @@ export class RequestStates {
       else this.#observers.set(member, observer);
   }
 
-  /** Lets `observer`, which has a collector, observe a context until the returned function is called. */
+  /**
+   * Lets `observer`, which has a collector, observe a context until the returned function is
+   * called.
+   */
   collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
     const known = this.#observers.get(context);
     const before = known?.collector === undefined ? known : this.#before.get(known);
@@ -181,9 +201,10 @@ export class RequestStates {
   }
 
   /**
-   * Returns the observer of a context with which a field or loader is read. What is read with a context that nobody observes could
-   * be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
-   * counts as a part of all of them.
+   * Returns the observer of a context with which a field or loader is read. What is read with a
+   * context that nobody observes could be a part of any response that is being executed, as with
+   * loaders that are made before the server copies the context. So it counts as a part of all of
+   * them.
    */
   observerOf(context: unknown): Observer | undefined {
     if (!this.hasObservers) return undefined;
@@ -195,8 +216,9 @@ export class RequestStates {
   }
 
   /**
-   * Whether what is read with a context may be a part of a response that is being executed: by its context, by who calls, or because a server
-   * executes a response itself, so that nobody knows what is called by that.
+   * Whether what is read with a context may be a part of a response that is being executed: by its
+   * context, by who calls, or because a server executes a response itself, so that nobody knows
+   * what is called by that.
    */
   isPartOfResponse(context: object): boolean {
     if (this.#collectors.size === 0) return false;
@@ -218,7 +240,9 @@ export class RequestStates {
     return collector !== undefined && this.#collectors.has(collector) ? collector : undefined;
   }
 
-  /** Ends the observation of a request. What is read with its context later belongs to no request. */
+  /**
+   * Ends the observation of a request. What is read with its context later belongs to no request.
+   */
   release(context: object): void {
     // The refresh of its response may go on.
     if (this.#observers.get(context)?.collector === undefined) this.#setObserver(context, undefined);
@@ -229,19 +253,22 @@ export class RequestStates {
   }
 }
 
-/** Where a context has the objects that count as its request. It is enumerable, so that copies have it too. */
+/**
+ * Where a context has the objects that count as its request. It is enumerable, so that copies have
+ * it too.
+ */
 export const JOINED: unique symbol = Symbol("graphql-cached.joined");
 
 /** Receives how the reads of a request were served, by fields and loaders alike. */
 export interface Observer {
   /**
-   * `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a loader. `key`: undefined for
-   * what has bypassed the cache before its key was made.
+   * `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a
+   * loader. `key`: undefined for what has bypassed the cache before its key was made.
    */
   onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void;
   /**
-   * Receives how a fresh value without a hint was served, in the place of `onRead`, if nothing else of it matters: how long it stays fresh, and its
-   * age, in milliseconds.
+   * Receives how a fresh value without a hint was served, in the place of `onRead`, if nothing else
+   * of it matters: how long it stays fresh, and its age, in milliseconds.
    */
   onFresh?(freshForMs: number, ageMs: number, isPrivate: boolean): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
@@ -252,7 +279,10 @@ export interface Observer {
   readonly collector?: PartCollector | undefined;
 }
 
-/** Collects what becomes a part of a larger entry. It must miss nothing: what is invalidated later has to reach the entry. */
+/**
+ * Collects what becomes a part of a larger entry. It must miss nothing: what is invalidated later
+ * has to reach the entry.
+ */
 export interface PartCollector {
   /** The collectors that it stands for: itself, or several. */
   readonly members: ReadonlySet<PartCollector>;
@@ -262,13 +292,19 @@ export interface PartCollector {
   addUncached(coordinate: string, isPrivate: boolean): void;
   /** Adds the tags of what was read without the cache. */
   addTags(subjects: readonly Subject[]): void;
-  /** Notes that something was read of which the parts are not known, so that the entry is not stored. */
+  /**
+   * Notes that something was read of which the parts are not known, so that the entry is not
+   * stored.
+   */
   refuse(reason: string): void;
 }
 
 /** What the cached fields of an execution have read. */
 export interface Readable {
-  /** Forgets it. Called when the execution has ended: graphql 16 can keep parts of it in memory for long. */
+  /**
+   * Forgets it. Called when the execution has ended: graphql 16 can keep parts of it in memory for
+   * long.
+   */
   clear(): void;
 }
 
@@ -326,7 +362,10 @@ class EveryCollector implements Observer, PartCollector {
 /** Observes the requests of which nobody wants to know anything. */
 const NOBODY: Observer = { onRead: () => undefined };
 
-/** A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store it. */
+/**
+ * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
+ * it.
+ */
 export type Override = (typeof OVERRIDES)[number];
 
 export const OVERRIDES = ["BYPASS", "REFRESH"] as const;

@@ -1,16 +1,19 @@
 import { CachedError } from "../base/errors.js";
 
 /**
- * The shapes and entities of the types of applied schemas, for loaders that name the type of their values. A
- * loader may be created before the schema is applied, so its type is checked by whichever comes
- * second, and looked up when the loader is used.
+ * The shapes and entities of the types of applied schemas, for loaders that name the type of their
+ * values. A loader may be created before the schema is applied, so its type is checked by whichever
+ * comes second, and looked up when the loader is used.
  */
 export class TypeShapes {
   /** By type name: the lookup of the schema that was applied last and has the type. */
   readonly #lookups = new Map<string, FactsLookup>();
   readonly #wanted = new Map<string, { readonly type: string; readonly place: string }>();
 
-  /** Adds the types of a schema. Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */
+  /**
+   * Adds the types of a schema. Throws `CACHED_OPTION_INVALID` if a loader names a type that no
+   * schema has.
+   */
   add(typeNames: readonly string[], lookup: FactsLookup): void {
     const isKnown = (type: string): boolean => typeNames.includes(type) || this.#lookups.has(type);
     for (const [loader, { type, place }] of this.#wanted)
@@ -23,7 +26,10 @@ export class TypeShapes {
     for (const name of typeNames) this.#lookups.set(name, lookup);
   }
 
-  /** Notes that a loader names a type. Returns the mistake if schemas are applied and none has the type. */
+  /**
+   * Notes that a loader names a type. Returns the mistake if schemas are applied and none has the
+   * type.
+   */
   want(loader: string, type: string, place: string): string | undefined {
     if (this.#lookups.size > 0 && !this.#lookups.has(type)) return unknownType(type);
     this.#wanted.set(loader, { type, place });

@@ -2,9 +2,9 @@ import { describeSetting } from "../base/errors.js";
 import { type Meanings, unknownName } from "../base/option-names.js";
 
 /**
- * Merges declared settings and defaults, in this order of precedence, and converts seconds
- * to milliseconds. `versions`: those of all sources; the one of a field must not hide that the one of its type has changed.
- * `mistakes`: those that show only after merging.
+ * Merges declared settings and defaults, in this order of precedence, and converts seconds to
+ * milliseconds. `versions`: those of all sources; the one of a field must not hide that the one of
+ * its type has changed. `mistakes`: those that show only after merging.
  */
 export function compilePolicy(sources: PolicySources): {
   settings: PolicySettings;
@@ -21,8 +21,8 @@ export function compilePolicy(sources: PolicySources): {
     );
   const maxAge = settings.maxAge ?? 0;
   if (settings.scope === undefined && settings.maxAge !== 0) mistakes.push(SCOPE_MISSING);
-  // An inherited negativeMaxAge yields to a shorter maxAge, and an inherited maxAgeLimit to a longer one.
-  // If both are declared, the contradiction is reported.
+  // An inherited negativeMaxAge yields to a shorter maxAge, and an inherited maxAgeLimit to a
+  // longer one. If both are declared, the contradiction is reported.
   if (declared.negativeMaxAge !== undefined && declared.negativeMaxAge > maxAge)
     mistakes.push(
       `\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${declared.negativeMaxAge}`,
@@ -53,7 +53,10 @@ export function compilePolicy(sources: PolicySources): {
   return { settings, policy, versions, mistakes };
 }
 
-/** A value that one caller may see, or that was made for one, must not become everybody's because nobody has thought of it. (P8) */
+/**
+ * A value that one caller may see, or that was made for one, must not become everybody's because
+ * nobody has thought of it. (P8)
+ */
 export const SCOPE_MISSING =
   "`scope`: expected PUBLIC or PRIVATE, got nothing; set scope: PUBLIC if every caller gets the same value, scope: PRIVATE if not, or createCache({ defaultScope }) for all that say none";
 
@@ -97,19 +100,23 @@ export interface Policy {
   /** Whether readers share one frozen value instead of getting copies. Default: false. */
   readonly readOnly?: boolean;
   /**
-   * Whether maxAge is that of a cache hint of the schema, which a hint that a load gives can shorten.
-   * Default: false.
+   * Whether maxAge is that of a cache hint of the schema, which a hint that a load gives can
+   * shorten. Default: false.
    */
   readonly followsHints?: boolean;
   /**
-   * Whether a field says itself that it is PUBLIC, which a hint PRIVATE of its load does not change. Default: false.
+   * Whether a field says itself that it is PUBLIC, which a hint PRIVATE of its load does not
+   * change. Default: false.
    */
   readonly isDeclaredPublic?: boolean;
 }
 
 type Check = (value: unknown) => string | undefined;
 
-/** How long empty values are fresh at most by default: what is asked for before it exists must be found soon. */
+/**
+ * How long empty values are fresh at most by default: what is asked for before it exists must be
+ * found soon.
+ */
 export const NEGATIVE_MAX_AGE_SECONDS = 10;
 
 /** The largest 32-bit integer: what GraphQL's Int can hold. */
@@ -175,7 +182,9 @@ const settingsBut = (...others: readonly string[]): readonly string[] =>
 /** The settings allowed in every policy that is written for one field, type or loader. */
 export const GENERAL_SETTINGS = settingsBut("key", "tags", "version");
 
-/** Those that can have a default for all. That of the scope is an option of its own, `defaultScope`. */
+/**
+ * Those that can have a default for all. That of the scope is an option of its own, `defaultScope`.
+ */
 export const DEFAULT_SETTINGS = settingsBut("key", "tags", "version", "scope");
 
 /**
@@ -205,7 +214,9 @@ export function settingsMistakes(
 
 const isAbsent = (value: unknown): boolean => value === undefined || value === null;
 
-/** Merges `layers`; the first layer that sets a setting wins. `null` and undefined count as absent. */
+/**
+ * Merges `layers`; the first layer that sets a setting wins. `null` and undefined count as absent.
+ */
 export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]): PolicySettings {
   const merged: Record<string, unknown> = {};
   for (const layer of layers)
@@ -226,8 +237,9 @@ export interface PolicySources {
 const DURATIONS = ["maxAge", "maxAgeLimit", "staleWhileRevalidate", "staleIfError", "negativeMaxAge"] as const;
 
 /**
- * Returns what to say about durations that were probably written in milliseconds: thousands that are neither whole hours
- * of at most three days nor whole days. They are valid, so it is no mistake.
+ * Returns what to say about durations that were probably written in milliseconds: thousands that
+ * are neither whole hours of at most three days nor whole days. They are valid, so it is no
+ * mistake.
  */
 export function secondsDoubts(settings: unknown): string[] {
   if (typeof settings !== "object" || settings === null) return [];

@@ -2,21 +2,29 @@ import { LRUCache } from "lru-cache";
 import { getOrMake } from "../base/multimap.js";
 
 /**
- * Decides which misses are worth a lease and a stored response: those cost more than an execution, and are paid for by the hits
- * that follow. An operation has to be asked for twice, and only so many have stored responses: a client can send any number of
- * them. A key whose last response had no hit, or whose last ones had too few, waits for 1, 2, 4 … requests. A new key of an operation whose responses
- * are seldom hits, since each request has other variables, has to be asked for twice.
+ * Decides which misses are worth a lease and a stored response: those cost more than an execution,
+ * and are paid for by the hits that follow. An operation has to be asked for twice, and only so
+ * many have stored responses: a client can send any number of them. A key whose last response had
+ * no hit, or whose last ones had too few, waits for 1, 2, 4 … requests. A new key of an operation
+ * whose responses are seldom hits, since each request has other variables, has to be asked for
+ * twice.
  */
 export class Admission {
   readonly #operations = new LRUCache<string, OperationState>({ max: MAX_REMEMBERED });
-  /** Those of keys that were stored, were hits, or have to wait: a key that is asked for once takes no memory. */
+  /**
+   * Those of keys that were stored, were hits, or have to wait: a key that is asked for once takes
+   * no memory.
+   */
   readonly #keys = new LRUCache<string, KeyState>({ max: MAX_REMEMBERED });
   /** Until when the responses of an operation may be stored, by operation. */
   readonly #storedUntil = new Map<string, number>();
   readonly #minHits: number;
   readonly #maxOperations: number;
 
-  /** `minHits`: the hits that pay for a stored response. `maxOperations`: how many operations have stored responses at most. */
+  /**
+   * `minHits`: the hits that pay for a stored response. `maxOperations`: how many operations have
+   * stored responses at most.
+   */
   constructor({ minHits, maxOperations }: { readonly minHits: number; readonly maxOperations: number }) {
     this.#minHits = minHits;
     this.#maxOperations = maxOperations;
@@ -42,8 +50,8 @@ export class Admission {
   }
 
   /**
-   * Whether a request is executed without looking for its response, since that is seldom a hit, or invalidated soon. Counts the request.
-   * `operation`: one that was asked for before.
+   * Whether a request is executed without looking for its response, since that is seldom a hit, or
+   * invalidated soon. Counts the request. `operation`: one that was asked for before.
    */
   passes(operation: OperationState, key: string): boolean {
     const state = this.#stateOf(operation, key);
@@ -83,7 +91,10 @@ export class Admission {
     operation.hits /= 2;
   }
 
-  /** Notes that the response of a key could not be stored, so that it is not looked up until `until`. */
+  /**
+   * Notes that the response of a key could not be stored, so that it is not looked up until
+   * `until`.
+   */
   unstorable(operation: OperationState, key: string, until: number): void {
     this.#stateOf(operation, key).unstorableUntil = until;
   }
@@ -102,7 +113,10 @@ export class Admission {
 
 /** How many operations, and how many keys, are remembered. */
 const MAX_REMEMBERED = 10_000;
-/** Stored responses of an operation after which its new keys are judged by how often the others were hits. */
+/**
+ * Stored responses of an operation after which its new keys are judged by how often the others were
+ * hits.
+ */
 const MIN_STORED = 16;
 /** Both counts of an operation are halved at this, so that old ones weigh less. */
 const MAX_STORED = 128;
@@ -120,7 +134,10 @@ export interface OperationState {
   isKnown: boolean;
   stored: number;
   hits: number;
-  /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */
+  /**
+   * Whether the last execution without a lookup was cacheable although the schema does not say so.
+   * Undefined: there was none.
+   */
   isCacheable: boolean | undefined;
   /** Whether a response was PRIVATE although the schema does not say so. */
   isPrivate: boolean;

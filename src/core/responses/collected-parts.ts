@@ -5,7 +5,10 @@ import type { Policy } from "../policy/policy.js";
 import type { KnownKey } from "../tier/request/known-key.js";
 import type { ReadReport } from "../tier/request/request.js";
 
-/** What a response is made of, as far as it was read from the cache: the narrowest of all parts. What is unknown is not stored. */
+/**
+ * What a response is made of, as far as it was read from the cache: the narrowest of all parts.
+ * What is unknown is not stored.
+ */
 export class CollectedParts implements PartCollector {
   readonly #parts: CacheParts;
   readonly #contextPaths: ReadonlySet<string>;
@@ -16,7 +19,10 @@ export class CollectedParts implements PartCollector {
   refusal: string | undefined;
   /** When the first part becomes stale, on the clock of this process. Infinite without parts. */
   freshUntilAt = Number.POSITIVE_INFINITY;
-  /** How long after that every part may be served while it is refreshed, in milliseconds. Infinite without parts. */
+  /**
+   * How long after that every part may be served while it is refreshed, in milliseconds. Infinite
+   * without parts.
+   */
   staleForMs = Number.POSITIVE_INFINITY;
   isPrivate = false;
   readonly members: ReadonlySet<PartCollector> = new Set([this]);
@@ -79,8 +85,8 @@ export class CollectedParts implements PartCollector {
   }
 
   /**
-   * Adds which properties of the context were read that are not part of the key: what all callers share depends on none. `remedy`: what to do about
-   * one that callers differ in.
+   * Adds which properties of the context were read that are not part of the key: what all callers
+   * share depends on none. `remedy`: what to do about one that callers differ in.
    */
   addContextReads(names: readonly string[], remedy: (path: string) => string): void {
     const read = names.slice(0, MAX_NAMES);
@@ -132,7 +138,10 @@ export class CollectedParts implements PartCollector {
 
 /** How many properties of a context one line names. */
 const MAX_NAMES = 8;
-/** The most tags of one entry. With more, the entries of a coordinate share a tag, which an invalidation of any of them changes. */
+/**
+ * The most tags of one entry. With more, the entries of a coordinate share a tag, which an
+ * invalidation of any of them changes.
+ */
 const MAX_TAGS = 1_000;
 /** The entries of one coordinate that have a tag each. */
 const MAX_ENTRIES = 16;

@@ -1,4 +1,6 @@
-/** `cache.execute`: an execution with stored responses in front of it, for servers without a plugin. */
+/**
+ * `cache.execute`: an execution with stored responses in front of it, for servers without a plugin.
+ */
 import { type ExecutionArgs, type ExecutionResult, execute } from "graphql";
 import { CachedError, describeSetting, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
@@ -10,7 +12,10 @@ import { ResponseCache } from "./response-cache.js";
 import { endWith } from "./response-execution.js";
 import { resultOf } from "./stored-response.js";
 
-/** The response caches of `cache.execute`, by the content of their options: calls often write the object anew. */
+/**
+ * The response caches of `cache.execute`, by the content of their options: calls often write the
+ * object anew.
+ */
 export class ResponseCaches {
   readonly #parts: CacheParts;
   readonly #planners: OperationPlanners;
@@ -22,7 +27,9 @@ export class ResponseCaches {
     this.#planners = new OperationPlanners(parts);
   }
 
-  /** Undefined: there are too many already, which is logged once. Throws `CACHED_OPTION_INVALID`. */
+  /**
+   * Undefined: there are too many already, which is logged once. Throws `CACHED_OPTION_INVALID`.
+   */
   of(options: ResponsesOptions): ResponseCache | undefined {
     const isObject = typeof options === "object" && options !== null;
     const known = isObject ? this.#known.get(options) : undefined;

@@ -18,7 +18,10 @@ interface FieldFacts {
   /** Whether its own policy has `maxAge: 0`. */
   readonly isUncacheable: boolean;
   readonly isPrivate: boolean;
-  /** Whether an auth mark covers it, or its resolver was wrapped after applyCached; and it does not declare itself that it is PUBLIC. */
+  /**
+   * Whether an auth mark covers it, or its resolver was wrapped after applyCached; and it does not
+   * declare itself that it is PUBLIC.
+   */
   readonly isCovered: boolean;
   /** Whether it says itself that all callers get the same. */
   readonly isMarkedPublic: boolean;
@@ -64,7 +67,8 @@ export class SchemaFacts {
       isPrivate:
         [scope, rule?.policy.scope, declared.scope].includes("PRIVATE") ||
         (!saysPublic && concerned.some(isPrivateType)),
-      // A check around the resolver of a cached field runs on every hit of the field, and on none of what contains it.
+      // A check around the resolver of a cached field runs on every hit of the field, and on none
+      // of what contains it.
       isCovered:
         !saysPublic && (authMarkOf(this.#schema, parent, field) !== undefined || this.#isWrapped(coordinate, field)),
       isMarkedPublic: rule?.policy.isDeclaredPublic === true || scope === "PUBLIC",

@@ -25,16 +25,25 @@ import { SchemaFacts } from "./field-facts.js";
 import type { Operation } from "./response-execution.js";
 
 export interface OperationPlan {
-  /** The digest of the operation and its fragments, printed. What cannot change the response is not part of it. */
+  /**
+   * The digest of the operation and its fragments, printed. What cannot change the response is not
+   * part of it.
+   */
   readonly digest: string;
   readonly operation: OperationDefinitionNode;
   /** Undefined for a query that may be answered from the cache; otherwise why not. */
   readonly obstacle: string | undefined;
-  /** How long the response is fresh at most by `@cacheControl` alone, as Apollo's rules have it, without its dynamic hints, in seconds. 0: not at all. */
+  /**
+   * How long the response is fresh at most by `@cacheControl` alone, as Apollo's rules have it,
+   * without its dynamic hints, in seconds. 0: not at all.
+   */
   readonly hintedMaxAge: number;
   /** The same by `@cacheControl` and by the policies of the cached fields. */
   readonly ownMaxAge: number;
-  /** Whether a part of it is PRIVATE, or covered by an auth mark without a declaration that it is PUBLIC. */
+  /**
+   * Whether a part of it is PRIVATE, or covered by an auth mark without a declaration that it is
+   * PUBLIC.
+   */
   readonly isPrivate: boolean;
   /** Whether every field in it says that it is PUBLIC, or is a part of a value that does. */
   readonly isPublic: boolean;
@@ -46,8 +55,8 @@ export interface OperationPlan {
 }
 
 /**
- * A type, and what its fields without a hint inherit from their parent: whether its age comes from a hint, whether it is a part of a cached
- * value, and of one that says it is PUBLIC.
+ * A type, and what its fields without a hint inherit from their parent: whether its age comes from
+ * a hint, whether it is a part of a cached value, and of one that says it is PUBLIC.
  */
 interface Place {
   readonly type: GraphQLCompositeType;
@@ -87,7 +96,10 @@ export class OperationPlanner {
     this.#facts = new SchemaFacts(schema, parts);
   }
 
-  /** Returns the plan of an operation of a valid document. Undefined if the document has no such operation. */
+  /**
+   * Returns the plan of an operation of a valid document. Undefined if the document has no such
+   * operation.
+   */
   plan(document: DocumentNode, operationName: string | null | undefined): OperationPlan | undefined {
     const plans = getOrMake(this.#plans, document, () => new Map());
     const name = operationName ?? undefined;
@@ -103,10 +115,11 @@ export class OperationPlanner {
 }
 
 /**
- * Adds up what the fields of an operation say, whatever `@include` and `@skip` leave out. The ages are those of Apollo's
- * rules: without a hint, fields of the query type and fields with subfields have the age 0, and all others that of their parent.
- * By own rules, the policy of a cached field is a hint as well, and a field without a resolver is a part of the value of its
- * parent; one with a resolver of its own is not, so that it needs a hint, unless what it inherits is one.
+ * Adds up what the fields of an operation say, whatever `@include` and `@skip` leave out. The ages
+ * are those of Apollo's rules: without a hint, fields of the query type and fields with subfields
+ * have the age 0, and all others that of their parent. By own rules, the policy of a cached field
+ * is a hint as well, and a field without a resolver is a part of the value of its parent; one with
+ * a resolver of its own is not, so that it needs a hint, unless what it inherits is one.
  */
 class PlanBuilder {
   readonly #schema: GraphQLSchema;
@@ -191,7 +204,10 @@ class PlanBuilder {
     }
   }
 
-  /** Adds the fields of a name of all types that an object can have, once. Returns what is below them. */
+  /**
+   * Adds the fields of a name of all types that an object can have, once. Returns what is below
+   * them.
+   */
   #addFields(at: Place, name: string, isRoot: boolean): Iterable<Place> {
     return getOrMake(this.#below, `${name} ${textOf(at)}`, () => {
       const places = new Map<string, Place>();
@@ -246,7 +262,10 @@ class PlanBuilder {
   }
 }
 
-/** Returns all fragments that a selection reaches, whatever the field, in the order of their names: those below `__schema` decide about the response as well. */
+/**
+ * Returns all fragments that a selection reaches, whatever the field, in the order of their names:
+ * those below `__schema` decide about the response as well.
+ */
 function fragmentsIn(
   selectionSet: SelectionSetNode,
   definitions: ReadonlyMap<string, FragmentDefinitionNode>,
@@ -265,7 +284,10 @@ function fragmentsIn(
   return [...found.keys()].sort().map((name) => found.get(name) as FragmentDefinitionNode);
 }
 
-/** Returns the operation of a name, or the only one. Undefined if the document has no such operation. */
+/**
+ * Returns the operation of a name, or the only one. Undefined if the document has no such
+ * operation.
+ */
 function operationIn(
   document: DocumentNode,
   name: string | undefined,

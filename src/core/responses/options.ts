@@ -3,7 +3,10 @@ import { checkOptionNames, type Meanings } from "../base/option-names.js";
 import { type Path, parsePath } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
 
-/** Returns an option that is true, false or an object of options; undefined for false. Throws `CACHED_OPTION_INVALID`. */
+/**
+ * Returns an option that is true, false or an object of options; undefined for false. Throws
+ * `CACHED_OPTION_INVALID`.
+ */
 export function switchedOptions<Options extends object>(
   given: unknown,
   place: string,
@@ -21,31 +24,47 @@ export function switchedOptions<Options extends object>(
 /** Options of the response cache. */
 export interface ResponsesOptions {
   /**
-   * Who shares a response. `PUBLIC`: all callers, so that a response whose execution reads a property of the context that is neither part of
-   * its key nor one of `privacy.sharedContextKeys` is not stored. `PRIVATE`: each identity has its own, unless every field in it
-   * says that it is PUBLIC. A response with a PRIVATE part is PRIVATE in any case. Default: the option `defaultScope` of
-   * createCache; without that, it is required.
+   * Who shares a response. `PUBLIC`: all callers, so that a response whose execution reads a
+   * property of the context that is neither part of its key nor one of `privacy.sharedContextKeys`
+   * is not stored. `PRIVATE`: each identity has its own, unless every field in it says that it is
+   * PUBLIC. A response with a PRIVATE part is PRIVATE in any case. Default: the option
+   * `defaultScope` of createCache; without that, it is required.
    */
   readonly scope?: "PUBLIC" | "PRIVATE" | undefined;
-  /** With the scope PRIVATE: `PUBLIC` says that all callers without an identity get the same. Default: they get no stored responses. */
+  /**
+   * With the scope PRIVATE: `PUBLIC` says that all callers without an identity get the same.
+   * Default: they get no stored responses.
+   */
   readonly guests?: "PUBLIC" | undefined;
-  /** How long a response is fresh at most, in seconds, whatever its parts and hints say. Default: 86,400, one day. */
+  /**
+   * How long a response is fresh at most, in seconds, whatever its parts and hints say. Default:
+   * 86,400, one day.
+   */
   readonly maxAge?: number | undefined;
   /**
-   * How long a stale response is served after that, in seconds, while one request executes the operation again. Never
-   * longer than the parts of the response are served stale. Default: 0.
+   * How long a stale response is served after that, in seconds, while one request executes the
+   * operation again. Never longer than the parts of the response are served stale. Default: 0.
    */
   readonly staleWhileRevalidate?: number | undefined;
-  /** How long after that it is served, in seconds, in place of one with errors of a source in trouble. Default: 0. */
+  /**
+   * How long after that it is served, in seconds, in place of one with errors of a source in
+   * trouble. Default: 0.
+   */
   readonly staleIfError?: number | undefined;
   /**
-   * What responses depend on besides the operation, its variables and what the keys of cached fields contain, as paths
-   * such as `$context.locale`. Default: nothing.
+   * What responses depend on besides the operation, its variables and what the keys of cached
+   * fields contain, as paths such as `$context.locale`. Default: nothing.
    */
   readonly key?: readonly string[] | undefined;
-  /** Returns tags of a response, besides those of what is read. Called when one is stored; if it fails, the response is not stored. Default: none. */
+  /**
+   * Returns tags of a response, besides those of what is read. Called when one is stored; if it
+   * fails, the response is not stored. Default: none.
+   */
   readonly tags?: ((request: ResponseRequest) => readonly string[]) | undefined;
-  /** How many operations have stored responses at most, in each process. An operation is stored when it is asked for again. Default: 1,000. */
+  /**
+   * How many operations have stored responses at most, in each process. An operation is stored when
+   * it is asked for again. Default: 1,000.
+   */
   readonly maxOperations?: number | undefined;
   /** The names of the `extensions` of a response that are stored with it. Default: none. */
   readonly extensions?: readonly string[] | undefined;
@@ -104,7 +123,10 @@ const NAMES = [
   "extensions",
 ] as const;
 
-/** Returns the option `responses` of `caller`; undefined if responses are not cached. Throws `CACHED_OPTION_INVALID`. */
+/**
+ * Returns the option `responses` of `caller`; undefined if responses are not cached. Throws
+ * `CACHED_OPTION_INVALID`.
+ */
 export function resolveResponses(
   given: unknown,
   caller: string,

@@ -1,7 +1,10 @@
 import type { Identity } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
 
-/** Finds, outside of production, what tells two contexts of one identity apart, and is read by executions whose responses they share. */
+/**
+ * Finds, outside of production, what tells two contexts of one identity apart, and is read by
+ * executions whose responses they share.
+ */
 export class PrivateReads {
   readonly #parts: Pick<CacheParts, "contextWatch" | "onceLog">;
   /** What was read, by identity and property. */

@@ -33,9 +33,9 @@ import { type ResponseKey, reportStart, responseKey, shapeOf } from "./response-
 import { StoredResponse } from "./stored-response.js";
 
 /**
- * Whole responses as entries of the cache. The load of a response is its execution by the server: this class only decides
- * whether there has to be one, and what becomes of its result. So errors, hints, traces and hooks are those of an ordinary
- * request.
+ * Whole responses as entries of the cache. The load of a response is its execution by the server:
+ * this class only decides whether there has to be one, and what becomes of its result. So errors,
+ * hints, traces and hooks are those of an ordinary request.
  */
 export class ResponseCache {
   readonly options: ResolvedResponses;
@@ -50,7 +50,10 @@ export class ResponseCache {
   /** The parsed data of texts in memory, which readers get copies of. */
   readonly #shared: WeakMap<StoredText, Record<string, unknown>> | undefined;
 
-  /** `usesPolicies`: whether the policies of cached fields decide how long responses are kept. Otherwise the server does. */
+  /**
+   * `usesPolicies`: whether the policies of cached fields decide how long responses are kept.
+   * Otherwise the server does.
+   */
   constructor(parts: CacheParts, planners: OperationPlanners, options: ResolvedResponses, usesPolicies: boolean) {
     const hasMemory = parts.tier.memory !== undefined;
     this.#parts = parts;
@@ -70,7 +73,10 @@ export class ResponseCache {
     this.#variantOf(schema);
   }
 
-  /** Returns what to do with an operation. Undefined: nothing. `observer`: that of the request, which goes on to be told of all reads. Never rejects. */
+  /**
+   * Returns what to do with an operation. Undefined: nothing. `observer`: that of the request,
+   * which goes on to be told of all reads. Never rejects.
+   */
   begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
     const { requestStates } = this.#parts;
     // What it reads is a part of the response in whose execution it is asked for.
@@ -91,7 +97,10 @@ export class ResponseCache {
     this.#parts.requestStates.release(context);
   }
 
-  /** Returns the age of the response of an operation by the schema and the policies of cached fields, for servers without rules of their own. */
+  /**
+   * Returns the age of the response of an operation by the schema and the policies of cached
+   * fields, for servers without rules of their own.
+   */
   ageOf(operation: Operation): ResponseAge | undefined {
     const { ownMaxAge = 0, isPrivate = false } = this.#planners.plan(operation) ?? {};
     return ownMaxAge === 0 ? undefined : { maxAge: ownMaxAge, isPrivate };
@@ -127,7 +136,10 @@ export class ResponseCache {
     return this.#read({ operation, plan, learned, named, observer, isForced: override === "REFRESH" });
   }
 
-  /** Returns whose the response to an operation is. Whose it is can be unknown: then it is not stored, and logged once if a mistake is the reason. */
+  /**
+   * Returns whose the response to an operation is. Whose it is can be unknown: then it is not
+   * stored, and logged once if a mistake is the reason.
+   */
   #ownerOf(context: object, plan: OperationPlan, learned: OperationState): Owner {
     const { identify, onceLog } = this.#parts;
     const { scope, guests } = this.options;
@@ -149,7 +161,8 @@ export class ResponseCache {
   async #read(asked: Asked): Promise<Begun> {
     const { key, isPrivate } = asked.named;
     const isKnown = this.#admission.isKnown(asked.learned);
-    // A client can send any number of operations once: none of them takes the place of values in memory.
+    // A client can send any number of operations once: none of them takes the place of values in
+    // memory.
     const known = isKnown ? this.#knownOf(key) : new KnownKey(key, NO_TAGS);
     const { memory } = this.#parts.tier;
     const policy = this.#policyOf(isPrivate ? "PRIVATE" : "PUBLIC", asked.operation.execute !== undefined);
@@ -249,7 +262,10 @@ export class ResponseCache {
     this.#admission.unstorable(learned, digest, this.#parts.clock.now() + this.#parts.errorBackoffMs);
   }
 
-  /** Returns the tags of a response besides those of its parts. Undefined: the option has failed, which is logged once. */
+  /**
+   * Returns the tags of a response besides those of its parts. Undefined: the option has failed,
+   * which is logged once.
+   */
   #tagsOf({ tags = this.options.tags, operationName, variables, context }: Operation): readonly string[] | undefined {
     if (tags === undefined) return [];
     const fail = (mistake: string): CachedError => optionInvalid(mistake);
@@ -299,7 +315,10 @@ export class ResponseCache {
     });
   }
 
-  /** Returns what ends the watch of the context, and returns what was read that is neither in the key nor the same for all who share the response. */
+  /**
+   * Returns what ends the watch of the context, and returns what was read that is neither in the
+   * key nor the same for all who share the response.
+   */
   #collectReads({
     operation: { context },
     named: { isPrivate, contextPaths, identity },
@@ -395,8 +414,8 @@ const IDENTIFY_MISSING =
   "createCache: `identify`: expected a function, got undefined; pass createCache({ identify: (context) => context.userId })";
 
 /**
- * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With memory, an execution that is not stored costs
- * less, since its parts come from there.
+ * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With
+ * memory, an execution that is not stored costs less, since its parts come from there.
  */
 const MIN_HITS = 1;
 const MIN_HITS_WITH_MEMORY = 3;

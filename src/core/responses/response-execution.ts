@@ -8,7 +8,10 @@ import type { CollectedParts } from "./collected-parts.js";
 import type { ResolvedResponses, ResponsesOptions } from "./options.js";
 import { resultOf, StoredResponse, type StoredResult } from "./stored-response.js";
 
-/** Returns an execution of an operation that is not expected to be cacheable. `learn`: is told the age that it turns out to have. */
+/**
+ * Returns an execution of an operation that is not expected to be cacheable. `learn`: is told the
+ * age that it turns out to have.
+ */
 export const unstoredExecution = (
   isPrivate: boolean,
   learn: (age: ResponseAge | undefined) => void,
@@ -28,7 +31,10 @@ export interface Operation {
   /** As the client has sent them. */
   readonly variables: Readonly<Record<string, unknown>> | null | undefined;
   readonly context: object;
-  /** Executes it once more, when its caller has an answer. Undefined: the server does not allow that. */
+  /**
+   * Executes it once more, when its caller has an answer. Undefined: the server does not allow
+   * that.
+   */
   readonly execute?: () => unknown;
   /** In the place of the option. */
   readonly tags?: ResponsesOptions["tags"];
@@ -43,7 +49,9 @@ export interface ExecutedResponse {
   readonly extensions?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** How long and for whom a response may be kept by the rules of the server. Undefined: not at all. */
+/**
+ * How long and for whom a response may be kept by the rules of the server. Undefined: not at all.
+ */
 export interface ResponseAge {
   /** Seconds. */
   readonly maxAge: number;
@@ -59,17 +67,24 @@ export interface ResponseExecution {
   readonly contextPaths?: readonly string[];
   /** Runs it. */
   run<T>(execute: () => T): T;
-  /** Notes that all resolvers have returned: what is read of the context from now on is no part of the response. */
+  /**
+   * Notes that all resolvers have returned: what is read of the context from now on is no part of
+   * the response.
+   */
   executed?(): void;
   /**
-   * Ends the execution. `age`: what the rules of the server say. `obstacle`: why the response must not be stored whatever they
-   * say. Resolves to the response to send in its place, if it has errors and an older one may be served.
+   * Ends the execution. `age`: what the rules of the server say. `obstacle`: why the response must
+   * not be stored whatever they say. Resolves to the response to send in its place, if it has
+   * errors and an older one may be served.
    */
   end(response: ExecutedResponse, age: ResponseAge | undefined, obstacle?: string): Promise<StoredResponse | undefined>;
   abandon(): void;
 }
 
-/** Takes the place of a response that is not stored: those who have waited for it execute the operation themselves. */
+/**
+ * Takes the place of a response that is not stored: those who have waited for it execute the
+ * operation themselves.
+ */
 const NOT_STORED = { notStored: true };
 
 const hasFailed = ({ data, errors = [] }: ExecutedResponse): boolean => errors.length > 0 || data == null;
@@ -97,11 +112,17 @@ export interface ExecutionLoad {
   readonly startedAt: number;
   readonly options: ResolvedResponses;
   readonly negativeMaxAgeMs: number;
-  /** Returns the tags of the response besides those of its parts. Undefined: they are not known, so that it is not stored. */
+  /**
+   * Returns the tags of the response besides those of its parts. Undefined: they are not known, so
+   * that it is not stored.
+   */
   readonly tags: () => readonly string[] | undefined;
   readonly expectsReads: boolean;
   readonly contextPaths: readonly string[];
-  /** Ends the watch of the context, and returns the properties that were read and that not all callers share. */
+  /**
+   * Ends the watch of the context, and returns the properties that were read and that not all
+   * callers share.
+   */
   contextReads(): readonly string[];
   ended(): void;
   /** Called if the response is not stored for a reason that will last. */
@@ -112,7 +133,10 @@ export interface ExecutionLoad {
   older(): Promise<StoredResponse | undefined>;
 }
 
-/** Returns an execution that is the load of a response, which others wait for, and what the load returns. */
+/**
+ * Returns an execution that is the load of a response, which others wait for, and what the load
+ * returns.
+ */
 export function leasedExecution(load: ExecutionLoad): {
   readonly execution: ResponseExecution;
   readonly loaded: Promise<unknown>;
@@ -140,7 +164,8 @@ export function leasedExecution(load: ExecutionLoad): {
       const [error] = response.errors ?? [];
       const mayBeStale = Math.max(options.staleWhileRevalidateMs, options.staleIfErrorMs) > 0;
       if (error !== undefined && mayBeStale) {
-        // The tier decides whether an error says that the source is in trouble, and whether there is an older response.
+        // The tier decides whether an error says that the source is in trouble, and whether there
+        // is an older response.
         loaded.reject((error as { readonly originalError?: unknown }).originalError ?? error);
         return load.older();
       }
@@ -181,7 +206,10 @@ export async function endWith<Result extends object>(
   return older === undefined ? result : resultOf(older, older.data);
 }
 
-/** A response in several parts (@defer, @stream) is an async iterator, or an object with its first part in the form of graphql 17. */
+/**
+ * A response in several parts (@defer, @stream) is an async iterator, or an object with its first
+ * part in the form of graphql 17.
+ */
 export const isSingle = (result: unknown): result is ExecutedResponse =>
   typeof result === "object" && result !== null && !(Symbol.asyncIterator in result) && !("initialResult" in result);
 

@@ -24,13 +24,15 @@ export interface ResponseKey {
   /** Whether what its execution reads of the context is watched. */
   readonly isWatched: boolean;
   readonly contextPaths: readonly string[];
-  /** Returns the error of a response whose context is no longer the one that its key was made from. */
+  /**
+   * Returns the error of a response whose context is no longer the one that its key was made from.
+   */
   changed(): ReturnType<typeof contextChanged> | undefined;
 }
 
 /**
- * Returns the key of a response. Undefined if a part of it cannot be written, or is missing, which is logged once. `keyPaths`: those of the
- * options.
+ * Returns the key of a response. Undefined if a part of it cannot be written, or is missing, which
+ * is logged once. `keyPaths`: those of the options.
  */
 export function responseKey(
   { keys, identify, onceLog, contextWatch }: CacheParts,
@@ -48,7 +50,10 @@ export function responseKey(
     /** That of the caller, also if the response is PUBLIC. */
     readonly identity: Identity | undefined;
     readonly isPrivate: boolean;
-    /** Whether it is refused if it depends on the context otherwise: then which properties there are is a part of the key, since nobody sees who asks for one that is missing. */
+    /**
+     * Whether it is refused if it depends on the context otherwise: then which properties there are
+     * is a part of the key, since nobody sees who asks for one that is missing.
+     */
     readonly isWatched: boolean;
   },
 ): ResponseKey | undefined {
@@ -95,7 +100,10 @@ export function responseKey(
   }
 }
 
-/** As in the key of a field, null is no value: what it stands for could be another thing for each caller. */
+/**
+ * As in the key of a field, null is no value: what it stands for could be another thing for each
+ * caller.
+ */
 function contextPathWithoutValue(paths: readonly Path[], context: object): Path | undefined {
   try {
     return paths.find((path) => readPath(path, { context }).length === 0);
@@ -105,7 +113,10 @@ function contextPathWithoutValue(paths: readonly Path[], context: object): Path 
   }
 }
 
-/** Returns the digest of everything in a schema that decides about responses. Releases that differ in it share none. */
+/**
+ * Returns the digest of everything in a schema that decides about responses. Releases that differ
+ * in it share none.
+ */
 export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
   // Printing the schema leaves them out.
   const annotated = Object.values(schema.getTypeMap()).flatMap((type) => [
@@ -124,7 +135,10 @@ export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
   return hashOf("sha256", JSON.stringify([printSchema(schema), annotated, policies]), "base64url");
 }
 
-/** Returns the query fields without entries whose responses are kept: only what their resolvers read through the cache invalidates such a response. */
+/**
+ * Returns the query fields without entries whose responses are kept: only what their resolvers read
+ * through the cache invalidates such a response.
+ */
 function fieldsWithoutEntries(schema: GraphQLSchema, { fields }: Pick<SchemaRules, "fields">): readonly string[] {
   const root = schema.getQueryType();
   if (root == null) return [];

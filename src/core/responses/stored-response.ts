@@ -8,7 +8,10 @@ export class StoredResponse {
   readonly #shared: WeakMap<StoredText, Data> | undefined;
   #data: Data | undefined;
 
-  /** `shared`: the data of texts in memory, of which each reader gets a copy, since copying costs less than parsing. Undefined: each parses it. */
+  /**
+   * `shared`: the data of texts in memory, of which each reader gets a copy, since copying costs
+   * less than parsing. Undefined: each parses it.
+   */
   constructor(stored: StoredText, shared: WeakMap<StoredText, Data> | undefined) {
     this.#stored = stored;
     this.#shared = shared;
@@ -49,7 +52,10 @@ export class StoredResponse {
 
 type Data = Record<string, unknown>;
 
-/** The JSON of the extensions, if there are any, and that of the data, which follows this. JSON contains none. */
+/**
+ * The JSON of the extensions, if there are any, and that of the data, which follows this. JSON
+ * contains none.
+ */
 const SEPARATOR = "\n";
 
 export interface StoredResult {
@@ -57,14 +63,18 @@ export interface StoredResult {
   extensions?: Record<string, unknown>;
 }
 
-/** Returns the result of an operation that is answered with a stored response. `data`: what takes the place of its data. */
+/**
+ * Returns the result of an operation that is answered with a stored response. `data`: what takes
+ * the place of its data.
+ */
 export function resultOf({ extensions }: StoredResponse, data: Data): StoredResult {
   return extensions === undefined ? { data } : { data, extensions };
 }
 
 /**
- * The same, with data that is parsed when it is read. Servers that call the method `stringify` of a result send the stored text
- * in its place, unless it has been read: it could have been changed then.
+ * The same, with data that is parsed when it is read. Servers that call the method `stringify` of a
+ * result send the stored text in its place, unless it has been read: it could have been changed
+ * then.
  */
 export function unreadResultOf(response: StoredResponse): StoredResult {
   const result = resultOf(response, {});
@@ -94,11 +104,17 @@ export function dataTextOf(data: unknown): string | undefined {
   }
 }
 
-/** Whether the data of a result is, as JSON, `text`: others can have replaced or changed it, maybe for one caller. */
+/**
+ * Whether the data of a result is, as JSON, `text`: others can have replaced or changed it, maybe
+ * for one caller.
+ */
 export const hasData = (result: { readonly data?: unknown }, text: string | undefined): boolean =>
   isUnread(result) || (text !== undefined && dataTextOf(result.data) === text);
 
-/** Returns what `JSON.stringify` returns for a result whose data, once stringified, is `dataText`. Does not read the data. */
+/**
+ * Returns what `JSON.stringify` returns for a result whose data, once stringified, is `dataText`.
+ * Does not read the data.
+ */
 export function stringifyWith(dataText: string, result: object): string {
   const members = Object.keys(result).map((name) =>
     name === "data"

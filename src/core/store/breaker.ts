@@ -3,14 +3,17 @@ import type { Clock } from "../base/clock.js";
 /**
  * A circuit breaker. It opens after `threshold` consecutive failures (default: 5) and rejects every
  * attempt for 250 ms. Then it admits one probe at a time. Each failed probe doubles the pause, up
- * to `maxPauseMs` (default: 5 s); one success closes the breaker. Failures of attempts that began before it opened change
- * nothing. Source: M. Nygard, "Release It!", chapter "Circuit Breaker".
+ * to `maxPauseMs` (default: 5 s); one success closes the breaker. Failures of attempts that began
+ * before it opened change nothing. Source: M. Nygard, "Release It!", chapter "Circuit Breaker".
  */
 export class Breaker {
   readonly #clock: Clock;
   readonly #threshold: number;
   readonly #maxPauseMs: number;
-  /** Whether it is closed, and nothing has failed since the last success. A property, because hits read it. */
+  /**
+   * Whether it is closed, and nothing has failed since the last success. A property, because hits
+   * read it.
+   */
   isCalm = true;
   #failures = 0;
   #pauseMs = FIRST_PAUSE_MS;
@@ -18,7 +21,10 @@ export class Breaker {
   /** Whether a probe was admitted whose outcome is not known yet. */
   #isProbing = false;
   #changedAt: number | undefined;
-  /** The number of calls of `reconnected` so far: an attempt that began before the last one says nothing. */
+  /**
+   * The number of calls of `reconnected` so far: an attempt that began before the last one says
+   * nothing.
+   */
   era = 0;
 
   constructor(clock: Clock, threshold: number = DEFAULT_THRESHOLD, maxPauseMs: number = MAX_PAUSE_MS) {
@@ -55,7 +61,9 @@ export class Breaker {
     this.#openUntil = undefined;
   }
 
-  /** Ends the pause, since what has failed is there again. The next failure opens the breaker anew. */
+  /**
+   * Ends the pause, since what has failed is there again. The next failure opens the breaker anew.
+   */
   reconnected(): void {
     this.era++;
     if (this.#openUntil === undefined) return;
@@ -85,8 +93,8 @@ const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 5_000;
 
 /**
- * What a breaker does with attempts, and since when it has been open or closed, on the clock of this process. `half-open`:
- * the next attempt is a probe. Undefined: closed since it was made.
+ * What a breaker does with attempts, and since when it has been open or closed, on the clock of
+ * this process. `half-open`: the next attempt is a probe. Undefined: closed since it was made.
  */
 export interface BreakerStatus {
   readonly state: "closed" | "open" | "half-open";

@@ -3,8 +3,9 @@ import type { Subject } from "../keys/key.js";
 import { doubleOf } from "./entry-layout.js";
 
 /*
- * The invalidation clock of a prefix, as a store keeps it: a head, which every read includes, and a log of the recent
- * invalidations. The head says where the log ends. All numbers are little endian; instants, positions and subjects are f64.
+ * The invalidation clock of a prefix, as a store keeps it: a head, which every read includes, and a
+ * log of the recent invalidations. The head says where the log ends. All numbers are little endian;
+ * instants, positions and subjects are f64.
  *
  * Head, 56 bytes:
  *
@@ -18,16 +19,22 @@ import { doubleOf } from "./entry-layout.js";
  * | 40 | 8 | where it ends |
  * | 48 | 8 | floor: the position of the last record that was dropped |
  *
- * Log: magic (8), epoch (8), floor (8), beginning (8), and where it will be cut next: a place (8) and the position of the record
- * before it (8); zeros if that is not decided. Then the records, each with its position (8), nonce (8), kind (u16), number of
- * key forms (u16), number of slots (u32), and slots (8 each). Slots are subjects, except for the first of the kinds `begin` (writer and
- * guard time) and `end` (writer), and except for the last: two for each key form, those of its coordinate and of itself.
+ * Log: magic (8), epoch (8), floor (8), beginning (8), and where it will be cut next: a place (8)
+ * and the position of the record before it (8); zeros if that is not decided. Then the records,
+ * each with its position (8), nonce (8), kind (u16), number of key forms (u16), number of slots
+ * (u32), and slots (8 each). Slots are subjects, except for the first of the kinds `begin` (writer
+ * and guard time) and `end` (writer), and except for the last: two for each key form, those of its
+ * coordinate and of itself.
  *
- * Positions are microseconds of the store's clock, and only grow. A log never has no records: the first one begins its epoch.
- * A clock that none of this can have written, by its position, its length or its records, is a lost one: the next append begins a new epoch.
+ * Positions are microseconds of the store's clock, and only grow. A log never has no records: the
+ * first one begins its epoch. A clock that none of this can have written, by its position, its
+ * length or its records, is a lost one: the next append begins a new epoch.
  */
 
-/** Returns a whole log. Undefined for any other bytes, and if one of its records is incomplete or not later than the one before it. */
+/**
+ * Returns a whole log. Undefined for any other bytes, and if one of its records is incomplete or
+ * not later than the one before it.
+ */
 export function readLog(bytes: Buffer | undefined): ClockLog | undefined {
   if (bytes === undefined || bytes.length <= LOG_HEAD_BYTES || !MAGIC.equals(bytes.subarray(0, 8))) return undefined;
   const records = readRecords(bytes, LOG_HEAD_BYTES);
@@ -46,7 +53,10 @@ const RECORD_HEAD_BYTES = 24;
 const SLOT_BYTES = 8;
 /** From here on, the next integer is not another number: a position cannot grow. */
 export const MAX_POSITION = 2 ** 53;
-/** By how much a position can be later than the store's clock, which may have been set back, or be that of another server: a day. */
+/**
+ * By how much a position can be later than the store's clock, which may have been set back, or be
+ * that of another server: a day.
+ */
 export const MAX_AHEAD_MICROS = 86_400_000_000;
 /** The most bytes of one record, with room to spare: a log may exceed its size by one. */
 export const MAX_RECORD_BYTES = 2 * 1024 * 1024;
@@ -56,7 +66,10 @@ export const MAGIC: Buffer = Buffer.from("gc clk\x00\x01", "latin1");
 const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end"] as const;
 export type RecordKind = (typeof RECORD_KINDS)[number];
 
-/** A process whose keys of this coordinate have another form cannot tell which of them are meant, so that all of them are. */
+/**
+ * A process whose keys of this coordinate have another form cannot tell which of them are meant, so
+ * that all of them are.
+ */
 export interface InvalidatedForm {
   readonly coordinate: Subject;
   readonly form: Subject;
@@ -133,7 +146,10 @@ export function readHead(bytes: Buffer | undefined): ClockHead | undefined {
   return { epoch, position, nonce: bytes.toString("latin1", 24, 32), beginsAt, endsAt, floor };
 }
 
-/** Whether a store has replied to an append with the head after the last of `records`, which an invalidation must have to count as confirmed. */
+/**
+ * Whether a store has replied to an append with the head after the last of `records`, which an
+ * invalidation must have to count as confirmed.
+ */
 export function isHeadAfter(bytes: Buffer | undefined, records: readonly Buffer[]): boolean {
   const last = records.at(-1);
   const head = readHead(bytes);
@@ -154,7 +170,10 @@ function writeDoubles(bytes: Buffer, at: number, ...numbers: readonly number[]):
   for (const [nth, number] of numbers.entries()) bytes.writeDoubleLE(number, at + 8 * nth);
 }
 
-/** Returns the records in a part of a log. Undefined if one is incomplete, or not later than the one before it. */
+/**
+ * Returns the records in a part of a log. Undefined if one is incomplete, or not later than the one
+ * before it.
+ */
 export function readRecords(bytes: Buffer, from = 0): readonly ReadRecord[] | undefined {
   const records: ReadRecord[] = [];
   let at = from;
@@ -198,9 +217,10 @@ export interface StoredClock {
 }
 
 /**
- * Returns the clock with `records` at its end, as `writeRecord` returns them; without records, the clock itself, or a new one if there
- * is none. Changes no bytes of `clock`. A log with more than `maxBytes` loses its older half. The Redis script `append-clock` is the same in Lua.
- * `micros`: the store's clock, or later. `lostEpoch`: see `Store.appendClock`.
+ * Returns the clock with `records` at its end, as `writeRecord` returns them; without records, the
+ * clock itself, or a new one if there is none. Changes no bytes of `clock`. A log with more than
+ * `maxBytes` loses its older half. The Redis script `append-clock` is the same in Lua. `micros`:
+ * the store's clock, or later. `lostEpoch`: see `Store.appendClock`.
  */
 export function appendToClock(
   clock: StoredClock | undefined,
@@ -250,7 +270,10 @@ export function appendToClock(
 /** Whether a log can be cut at this place next. 0: that is not decided. */
 const isCut = (at: number, { beginsAt, endsAt }: ClockHead): boolean => at === 0 || (at > beginsAt && at < endsAt);
 
-/** Returns a clock of a new epoch. Its first record is at `micros`; what is older counts for nothing. */
+/**
+ * Returns a clock of a new epoch. Its first record is at `micros`; what is older counts for
+ * nothing.
+ */
 function beginClock(micros: number): StoredClock {
   const epoch = randomBytes(8).toString("latin1");
   const nonce = randomBytes(8).toString("latin1");
@@ -265,10 +288,11 @@ function beginClock(micros: number): StoredClock {
 }
 
 /**
- * Appends records so that every copy shows them, or a later head of the same log. A copy that shows a later position which the log
- * does not have was raised by a log that has been lost since: what is stored under that position must not count as later than these
- * records, so they are appended once more, above it. Without records, one that invalidates nothing is appended there: otherwise nobody
- * would find in the log what the copy shows.
+ * Appends records so that every copy shows them, or a later head of the same log. A copy that shows
+ * a later position which the log does not have was raised by a log that has been lost since: what
+ * is stored under that position must not count as later than these records, so they are appended
+ * once more, above it. Without records, one that invalidates nothing is appended there: otherwise
+ * nobody would find in the log what the copy shows.
  */
 export async function appendToCopies(
   clock: CopiedClock,
@@ -282,8 +306,9 @@ export async function appendToCopies(
     const head = readHead(bytes) as ClockHead;
     const later = (await clock.raise(bytes)).map(readHead).filter((shown) => isOther(shown, head)) as ClockHead[];
     if (later.length === 0) return bytes;
-    // Another process may have appended to the same log meanwhile. If the log is another one by now, or has dropped records, nothing is
-    // found in these bytes, and appending again does no harm.
+    // Another process may have appended to the same log meanwhile. If the log is another one by
+    // now, or has dropped records, nothing is found in these bytes, and appending again does no
+    // harm.
     const since =
       readRecords((await clock.read(LOG_HEAD_BYTES + head.endsAt - head.beginsAt)) ?? Buffer.alloc(0)) ?? [];
     const foreign = later.filter(
@@ -301,11 +326,14 @@ export async function appendToCopies(
 
 /** How a store with several nodes keeps the clock: a log on one of them, and copies of its head. */
 export interface CopiedClock {
-  /** Appends the records to the log, at positions later than `after`. Resolves to the head of the log. `lostEpoch`: see `Store.appendClock`. */
+  /**
+   * Appends the records to the log, at positions later than `after`. Resolves to the head of the
+   * log. `lostEpoch`: see `Store.appendClock`.
+   */
   append(records: readonly Buffer[], after: number, lostEpoch?: string): Promise<Buffer>;
   /**
-   * Writes a head to each copy that has an earlier one, one that is too far ahead of the clock of its node, or none. Resolves to what they
-   * show then. Rejects if one is not known to show it.
+   * Writes a head to each copy that has an earlier one, one that is too far ahead of the clock of
+   * its node, or none. Resolves to what they show then. Rejects if one is not known to show it.
    */
   raise(head: Buffer): Promise<readonly Buffer[]>;
   /** Reads the log from one of its bytes on. */

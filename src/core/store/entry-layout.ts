@@ -132,7 +132,10 @@ export function writeStoredEntry(entry: StoredEntry): Buffer {
   return Buffer.concat([head, body]);
 }
 
-/** Splits the bytes of an entry into what is before its epoch and position and what follows, without copying. */
+/**
+ * Splits the bytes of an entry into what is before its epoch and position and what follows, without
+ * copying.
+ */
 export const splitAtOrigin = (bytes: Buffer): readonly [Buffer, Buffer] => [
   bytes.subarray(0, EPOCH_AT),
   bytes.subarray(COMMON_BYTES),
@@ -157,9 +160,9 @@ function leaseBytes({ gen, token, untilAt, leasePosition = 0 }: StoredEntry): Bu
 const idAt = (bytes: Buffer, at: number): string => bytes.toString("latin1", at, at + ID_BYTES);
 
 /**
- * Encodes the body of a value of `key`. Layout: layout version 5, times 8, and the flags
- * of its parts (u8); the check; if there are any, hint and own freshness (length,
- * u32, and JSON), and tags (count, u32, and the subject of each, f64); value. Numbers are little endian.
+ * Encodes the body of a value of `key`. Layout: layout version 5, times 8, and the flags of its
+ * parts (u8); the check; if there are any, hint and own freshness (length, u32, and JSON), and tags
+ * (count, u32, and the subject of each, f64); value. Numbers are little endian.
  */
 export function writeBody({ subjects, hint, freshness, value }: Body, key: Pick<Key, "hash">): Buffer {
   let parts = 0;
@@ -259,7 +262,10 @@ export function readBody(buffer: Buffer, { hash }: Pick<Key, "hash">): ReadBody 
   return { subjects, hint: text.hint, freshness: text.freshness, valueAt: at };
 }
 
-/** Whether it is what `writeBody` writes as JSON. Hints end up in headers, and others may write under the prefix. */
+/**
+ * Whether it is what `writeBody` writes as JSON. Hints end up in headers, and others may write
+ * under the prefix.
+ */
 function isText(written: unknown): written is Pick<Body, "hint" | "freshness"> {
   const isScope = (value: unknown): boolean => value === "PUBLIC" || value === "PRIVATE";
   return hasOnly(written, {
@@ -276,8 +282,9 @@ const hasOnly = (value: unknown, checks: Readonly<Record<string, (member: unknow
 const isDuration = (value: unknown): boolean => typeof value === "number" && Number.isFinite(value) && value >= 0;
 
 /**
- * Returns a hint as it can be stored. A resolver can set anything: what is no number of seconds counts as 0, what is no
- * scope as PRIVATE, so that the response is cached by nobody for whom it is not meant.
+ * Returns a hint as it can be stored. A resolver can set anything: what is no number of seconds
+ * counts as 0, what is no scope as PRIVATE, so that the response is cached by nobody for whom it is
+ * not meant.
  */
 export function validHint({ maxAge, scope }: { readonly maxAge?: unknown; readonly scope?: unknown }): ResponseHint {
   return {

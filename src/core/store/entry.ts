@@ -27,10 +27,14 @@ export interface Entry {
   /**
    * The id of the lease chain, 16 bytes. A grant on an absent entry or on a value without a lease
    * creates it, and a takeover of an expired lease keeps it. Storing a value, releasing the lease
-   * and removing the entry end it; an invalidation of a tag or of a whole field does not. Empty while no lease is outstanding.
+   * and removing the entry end it; an invalidation of a tag or of a whole field does not. Empty
+   * while no lease is outstanding.
    */
   readonly gen: string;
-  /** The token of the current lease holder, 16 bytes. Empty without a lease. Only the inspection reads it. */
+  /**
+   * The token of the current lease holder, 16 bytes. Empty without a lease. Only the inspection
+   * reads it.
+   */
   readonly token?: string | undefined;
   /** Whether a caller was told `busy`, and waits. Only the inspection reads it. */
   readonly hasWaiters?: boolean | undefined;
@@ -40,8 +44,8 @@ export interface Entry {
    */
   readonly untilAt: number;
   /**
-   * When the value becomes stale. 0 once a load has taken the lease because of a soft invalidation, or a forced one: the value is
-   * stale, but may be served.
+   * When the value becomes stale. 0 once a load has taken the lease because of a soft invalidation,
+   * or a forced one: the value is stale, but may be served.
    */
   readonly freshUntilAt: number;
   /**
@@ -52,16 +56,15 @@ export interface Entry {
   /** The epoch of the invalidation clock under which the load began, 8 bytes. */
   readonly epoch: string;
   /**
-   * The position of the clock from which the entry counts: of a pending entry, that of its lease. What was invalidated later has
-   * outdated it.
+   * The position of the clock from which the entry counts: of a pending entry, that of its lease.
+   * What was invalidated later has outdated it.
    */
   readonly position: number;
   /** The same of the lease on a value. 0 without one. */
   readonly leasePosition?: number | undefined;
   /**
-   * Of a value, the bytes of `StoreRequest.body`; of a failure or an uncacheable entry, the bytes of
-   * `Release.body`;
-   * otherwise meaningless. Opaque to the store.
+   * Of a value, the bytes of `StoreRequest.body`; of a failure or an uncacheable entry, the bytes
+   * of `Release.body`; otherwise meaningless. Opaque to the store.
    */
   readonly body: Uint8Array;
 }
@@ -81,7 +84,10 @@ export const UNSERIALIZABLE_MARK: Uint8Array = Uint8Array.of(2);
 /** The body of an `uncacheable` entry whose load has asked not to store its result. */
 export const SKIPPED_MARK: Uint8Array = Uint8Array.of(3);
 
-/** Returns whether readers can share the loads of an `uncacheable` entry, since its value can be encoded. */
+/**
+ * Returns whether readers can share the loads of an `uncacheable` entry, since its value can be
+ * encoded.
+ */
 export const areLoadsShareable = ({ body }: Entry): boolean =>
   body.length === 1 && (body[0] === TOO_LARGE_MARK[0] || body[0] === SKIPPED_MARK[0]);
 

@@ -33,8 +33,8 @@ import {
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
  *
- * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. All other operations reject with
- * `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
+ * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. All other operations reject
+ * with `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
  * failing node affects only its own keys.
  */
 export class FailOpenStore implements Store {
@@ -48,7 +48,10 @@ export class FailOpenStore implements Store {
   readonly #own: OwnConnections;
   readonly #bytesPerKey = new Map<string, number>();
   readonly #maxEntryBytes: number;
-  /** The keys that had more than an entry can have, and until when they are not read, on the clock of this process. */
+  /**
+   * The keys that had more than an entry can have, and until when they are not read, on the clock
+   * of this process.
+   */
   readonly #oversized = new Map<string, number>();
   #probedName = "";
 
@@ -98,7 +101,10 @@ export class FailOpenStore implements Store {
     return keys.filter((key) => !this.#oversized.has(key));
   }
 
-  /** Reads without the keys whose content is too large: it would hold up all replies that come after it. */
+  /**
+   * Reads without the keys whose content is too large: it would hold up all replies that come after
+   * it.
+   */
   async #readAround(keys: readonly string[], others: readonly string[]): Promise<StoreRead> {
     const { readings, clock } = await this.read(others);
     let nth = 0;
@@ -124,8 +130,8 @@ export class FailOpenStore implements Store {
   }
 
   /**
-   * Reads, and remembers how large the values are. A reply that comes too late for its requests has shown as much: what is at a key must not
-   * delay the next read as well.
+   * Reads, and remembers how large the values are. A reply that comes too late for its requests has
+   * shown as much: what is at a key must not delay the next read as well.
    */
   async #readBatch(node: string, keys: readonly string[]): Promise<StoreRead> {
     const read = await promised(this.#inner.read(keys));
@@ -152,7 +158,10 @@ export class FailOpenStore implements Store {
     return { ...read, readings: bounded };
   }
 
-  /** Has a key that has more than an entry can have not be read for a while, and removes what the cache has not written at that size. */
+  /**
+   * Has a key that has more than an entry can have not be read for a while, and removes what the
+   * cache has not written at that size.
+   */
   #avoid(node: string, key: string, { entry, foreignBytes }: FoundReading): void {
     this.#bytesPerKey.delete(node);
     this.#oversized.set(key, this.#clock.now() + OVERSIZED_MS);
@@ -165,7 +174,10 @@ export class FailOpenStore implements Store {
     this.#calls.partFailed(node, error, 1);
   }
 
-  /** Halves the next batch after one of `count` keys that took too long: perhaps its values are large. */
+  /**
+   * Halves the next batch after one of `count` keys that took too long: perhaps its values are
+   * large.
+   */
   #expectLarger(node: string, count: number): void {
     if (count === 0) return;
     const bytesPerKey = this.#bytesPerKey.get(node) ?? 0;
@@ -202,11 +214,15 @@ export class FailOpenStore implements Store {
   readonly renew: Store["renew"] = (holds, times) =>
     this.#calls.inBatches("renew", holds, {
       run: (part) => this.#inner.renew(part, times),
-      // A node that does not reply leaves it unknown whether its leases are held; the next renewal decides.
+      // A node that does not reply leaves it unknown whether its leases are held; the next renewal
+      // decides.
       onFailure: () => true,
     });
 
-  /** An invalidation needs all nodes of a store with several, so its failure must not keep this process from reading the log. */
+  /**
+   * An invalidation needs all nodes of a store with several, so its failure must not keep this
+   * process from reading the log.
+   */
   appendClock(records: readonly Buffer[], lostEpoch?: string): Promise<Buffer> {
     const append = async (): Promise<Buffer> => {
       const bytes = await promised(this.#inner.appendClock(records, lostEpoch));
@@ -240,7 +256,10 @@ export class FailOpenStore implements Store {
     });
   }
 
-  /** What it returns also ends what requests do with the store: some may go on after their cache has been closed. */
+  /**
+   * What it returns also ends what requests do with the store: some may go on after their cache has
+   * been closed.
+   */
   open(names: StoreNames, listener: StoreListener): Cancel {
     this.#probedName = `${names.clock}:probe`;
     const close = this.#inner.open(names, {
@@ -271,8 +290,9 @@ export class FailOpenStore implements Store {
   }
 
   /**
-   * Reads one of 64 names that no entry has on each node that has one, through its breaker and within a time budget. Never
-   * rejects. Returns one probe at least, and one for each name whose node is not known.
+   * Reads one of 64 names that no entry has on each node that has one, through its breaker and
+   * within a time budget. Never rejects. Returns one probe at least, and one for each name whose
+   * node is not known.
    */
   probe(): Promise<readonly Probe[]> {
     const names = HASH_TAGS.map((tag) => `${this.#probedName}:{${tag}}`);
@@ -303,7 +323,9 @@ export class FailOpenStore implements Store {
 
 const CONFIRMED_BUDGETS = 10;
 
-/** What an entry has besides its value, at most: its header, a hint, and the subjects of its tags. */
+/**
+ * What an entry has besides its value, at most: its header, a hint, and the subjects of its tags.
+ */
 const MAX_PARTS_BYTES = 1024 * 1024;
 /** How long a key whose content is too large is not read. */
 const OVERSIZED_MS = 60_000;

@@ -26,8 +26,9 @@ export class NodeState {
   }
 
   /**
-   * Records the success of an operation. Returns whether the node has recovered: what has failed works again. A server
-   * without memory refuses writes and replies to reads, so it has not recovered with each of them.
+   * Records the success of an operation. Returns whether the node has recovered: what has failed
+   * works again. A server without memory refuses writes and replies to reads, so it has not
+   * recovered with each of them.
    */
   recover(operation: string): boolean {
     this.failing.delete(operation);
@@ -37,7 +38,10 @@ export class NodeState {
     return true;
   }
 
-  /** The operations that were refused, if they have failed in the last 30 seconds, with the words of the server. */
+  /**
+   * The operations that were refused, if they have failed in the last 30 seconds, with the words of
+   * the server.
+   */
   refusals(): readonly Refusal[] {
     const since = this.#clock.now() - FAILING_MS;
     return [...this.failing].flatMap(([operation, { at, refusal }]) =>
@@ -49,7 +53,10 @@ export class NodeState {
 /** How long a node counts as failing if the operation that has failed is not called again. */
 const FAILING_MS = 30_000;
 
-/** How long a node that fails is not asked at most. A probe costs the requests of one tick a time budget. */
+/**
+ * How long a node that fails is not asked at most. A probe costs the requests of one tick a time
+ * budget.
+ */
 const MAX_PAUSE_MS = 1_000;
 
 interface Failing {
@@ -70,8 +77,9 @@ interface StoreFailure {
 }
 
 /**
- * The connections that a store has opened for itself and that cannot be used. No operation fails for them, so without this nobody
- * would notice. Published once for each cause: after new credentials, all of them fail for the same one.
+ * The connections that a store has opened for itself and that cannot be used. No operation fails
+ * for them, so without this nobody would notice. Published once for each cause: after new
+ * credentials, all of them fail for the same one.
  */
 export class OwnConnections {
   readonly #channel: Channel;

@@ -6,7 +6,10 @@ import { groupBy } from "./group-by.js";
 import { NodeState } from "./node-state.js";
 import type { Store } from "./store.js";
 
-/** Calls a store: each call within its time budget, through the breaker of its node, reported, measured and traced. */
+/**
+ * Calls a store: each call within its time budget, through the breaker of its node, reported,
+ * measured and traced.
+ */
 export class StoreCalls {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -70,9 +73,10 @@ export class StoreCalls {
   }
 
   /**
-   * Runs an operation on items of any node: nodes concurrently, the items of one node in batches, one after the other, each with a time budget of
-   * its own. A failed batch is the last of its node, so that the budgets of a store that is away do not add up. Returns the results in the order
-   * of `items`. Without `onFailure`, rejects with the first error after all nodes have ended.
+   * Runs an operation on items of any node: nodes concurrently, the items of one node in batches,
+   * one after the other, each with a time budget of its own. A failed batch is the last of its
+   * node, so that the budgets of a store that is away do not add up. Returns the results in the
+   * order of `items`. Without `onFailure`, rejects with the first error after all nodes have ended.
    */
   async inBatches<Item extends Named, Result>(
     operation: string,
@@ -131,7 +135,10 @@ export class StoreCalls {
     return results;
   }
 
-  /** Runs a call on which nothing that is served depends: within a time budget, and beside the breakers. */
+  /**
+   * Runs a call on which nothing that is served depends: within a time budget, and beside the
+   * breakers.
+   */
   async beside<T>(operation: string, call: () => Promise<T>): Promise<T> {
     try {
       return await this.#inTime(operation, promised(call()), BACKGROUND_BUDGETS);
@@ -140,7 +147,10 @@ export class StoreCalls {
     }
   }
 
-  /** Rejects if the call has not ended within its budgets, which do not pass while this process is busy or bytes arrive from `node`. */
+  /**
+   * Rejects if the call has not ended within its budgets, which do not pass while this process is
+   * busy or bytes arrive from `node`.
+   */
   #inTime<T>(
     operation: string,
     running: Promise<T>,
@@ -168,7 +178,10 @@ export class StoreCalls {
     return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
   }
 
-  /** Reports that a node could not read some keys although it has read the rest, such as those of a slot that it does not serve. Not for its breaker. */
+  /**
+   * Reports that a node could not read some keys although it has read the rest, such as those of a
+   * slot that it does not serve. Not for its breaker.
+   */
   partFailed(node: string, cause: unknown, nameCount: number): void {
     const error = this.#errorOf(node, "read", cause);
     // Not "read": the call itself succeeds, which is no recovery.
@@ -191,7 +204,10 @@ export class StoreCalls {
     };
   }
 
-  /** Returns the error of an operation that has failed. While the store is not connected, it says why. */
+  /**
+   * Returns the error of an operation that has failed. While the store is not connected, it says
+   * why.
+   */
   #errorOf(node: string, operation: string, cause: unknown): CachedError {
     const connectionError = ask(() => this.#store.connectionTo?.(node).error);
     if (connectionError === undefined && cause instanceof CachedError) return cause;
@@ -206,10 +222,16 @@ export class StoreCalls {
 
 export const BACKGROUND_BUDGETS = 10;
 
-/** For how many time budgets their time does not pass while replies arrive, or while this process is too busy to read them. */
+/**
+ * For how many time budgets their time does not pass while replies arrive, or while this process is
+ * too busy to read them.
+ */
 const UNCOUNTED_BUDGETS = 10;
 
-/** What a closed cache does not begin. It may still read, release what it was granted, and invalidate. */
+/**
+ * What a closed cache does not begin. It may still read, release what it was granted, and
+ * invalidate.
+ */
 const OF_REQUESTS = ["acquire", "storeValues"];
 
 interface CallOptions<T> {
@@ -238,7 +260,10 @@ export const INCOMPLETE = new TypeError(`expected one result for each key, in th
 export const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });
 
-/** Asks a store for what makes a report, a time limit or the sending by node better. A store that throws does not know. */
+/**
+ * Asks a store for what makes a report, a time limit or the sending by node better. A store that
+ * throws does not know.
+ */
 export function ask<T>(question: () => T): T | undefined {
   try {
     return question();
@@ -256,7 +281,9 @@ export interface NodeOperation<Item, Result> {
   /** Called with a batch that exceeded its budget and may still succeed. */
   readonly onLate?: (running: Promise<readonly Result[]>, part: readonly Item[]) => void;
   readonly onTimeout?: (node: string, count: number) => void;
-  /** How many time budgets a batch may take. Default: depends on the number of items of the node. */
+  /**
+   * How many time budgets a batch may take. Default: depends on the number of items of the node.
+   */
   readonly budgets?: number;
   readonly maxItems?: number;
   /** Returns how large an item of a node is, or is expected to be. */
@@ -265,13 +292,16 @@ export interface NodeOperation<Item, Result> {
   readonly continuesAfterErrors?: boolean;
 }
 
-/** Each further 100 keys of one node and tick give their batches one more budget, up to five: slow is not away. */
+/**
+ * Each further 100 keys of one node and tick give their batches one more budget, up to five: slow
+ * is not away.
+ */
 export const KEYS_PER_BUDGET = 100;
 const MAX_BUDGETS = 5;
 
 /**
- * Bounded, so that a time budget suits batches of any tick, and neither a server nor this process is blocked for long: operations are scripts, or
- * a read and a write for each key.
+ * Bounded, so that a time budget suits batches of any tick, and neither a server nor this process
+ * is blocked for long: operations are scripts, or a read and a write for each key.
  */
 const KEYS_PER_BATCH = 500;
 /** A batch ends before the value with which it would exceed this size. */

@@ -4,8 +4,8 @@ import type { ConnectionUse } from "../telemetry/events.js";
 import type { Entry } from "./entry.js";
 
 /**
- * Where entries and the invalidation clock are kept: the lease protocol as atomic operations. Implement this
- * interface to run the cache on another server.
+ * Where entries and the invalidation clock are kept: the lease protocol as atomic operations.
+ * Implement this interface to run the cache on another server.
  *
  * **State table.** `transitions` holds the rules for entries as pure functions; PROTOCOL.md is the
  * same table in words. A store applies them atomically for each key: it reads the entry, computes
@@ -28,46 +28,53 @@ import type { Entry } from "./entry.js";
  * in the results of its keys, and reject only if every node failed. All other operations reject if
  * they did not complete on every node involved; the cache repeats invalidations until they are
  * confirmed. A store does not limit the time of an operation: the cache bounds every call, counts
- * failures per node (`nodeOf`) and treats them as misses. An error with the property `isMissingRight` (true) says that the
- * server does not allow the operation to this user, which `cache.health()` shows.
+ * failures per node (`nodeOf`) and treats them as misses. An error with the property
+ * `isMissingRight` (true) says that the server does not allow the operation to this user, which
+ * `cache.health()` shows.
  *
  * **Idempotency.** The cache and clients that resend unanswered commands may run any operation
- * twice, at any later time. A second `storeValues` is refused, a second `release` returns false, and all other writes may be repeated
- * without harm. A repeated `acquire` may return the same grant again or `busy`; two requests of the
- * cache never get the same token, and a lease chain that has ended never returns.
+ * twice, at any later time. A second `storeValues` is refused, a second `release` returns false,
+ * and all other writes may be repeated without harm. A repeated `acquire` may return the same grant
+ * again or `busy`; two requests of the cache never get the same token, and a lease chain that has
+ * ended never returns.
  *
  * **Loss.** A store may lose anything at any time. An absent entry is always safe. The clock has no
- * expiry. A clock that is lost begins another epoch, which makes every entry absent. A store that loses all of its copies makes every entry absent.
+ * expiry. A clock that is lost begins another epoch, which makes every entry absent. A store that
+ * loses all of its copies makes every entry absent.
  *
  * `storeConformance` from `@graphql-cached/testing` tests these rules.
  */
 export interface Store {
-  /** What kind of store it is, as shown by the inspection: "memory", "redis", "memcached", "sqlite". */
+  /**
+   * What kind of store it is, as shown by the inspection: "memory", "redis", "memcached", "sqlite".
+   */
   readonly name: string;
   /**
-   * Whether other processes can read and write the same data. `createCache` then insists on a `prefix`.
-   * Default: true.
+   * Whether other processes can read and write the same data. `createCache` then insists on a
+   * `prefix`. Default: true.
    */
   readonly isShared?: boolean | undefined;
   /**
-   * Reads the entries at `keys` and the head of the invalidation clock, in one round trip. Changes nothing. The head is not older than
-   * the call: every invalidation that was confirmed before is in it, or in a later one that a process already knows. Without keys, it
-   * reads the head alone.
+   * Reads the entries at `keys` and the head of the invalidation clock, in one round trip. Changes
+   * nothing. The head is not older than the call: every invalidation that was confirmed before is
+   * in it, or in a later one that a process already knows. Without keys, it reads the head alone.
    */
   read(keys: readonly string[]): Promise<StoreRead>;
   /**
-   * Appends records to the invalidation clock in one atomic step, as `appendToClock` does; a clock that is not there, or not whole,
-   * begins a new epoch. Without records, it returns the head that is there, or that of a new epoch. `records`: as `writeRecord`
-   * returns them. Resolves to the head when every read shows it, or a later one. Rejects if that is not certain.
-   * `lostEpoch`: one whose log the caller could not read; if it is still that of the clock, a new one begins.
+   * Appends records to the invalidation clock in one atomic step, as `appendToClock` does; a clock
+   * that is not there, or not whole, begins a new epoch. Without records, it returns the head that
+   * is there, or that of a new epoch. `records`: as `writeRecord` returns them. Resolves to the
+   * head when every read shows it, or a later one. Rejects if that is not certain. `lostEpoch`: one
+   * whose log the caller could not read; if it is still that of the clock, a new one begins.
    */
   appendClock(records: readonly Buffer[], lostEpoch?: string): Promise<Buffer>;
   /** Reads the log of the clock from one of its bytes on. Undefined if there is none. */
   readClock(from: number): Promise<Buffer | undefined>;
   /**
-   * Requests leases. See rows 1 to 9 of PROTOCOL.md. `holder`: 8 bytes that identify the caller's process. Tokens should
-   * end with them, and a `gen` begin with the time in microseconds (u64, big endian): the inspection then shows who holds
-   * a lease, and since when. `origin`: what the caller knows of the clock.
+   * Requests leases. See rows 1 to 9 of PROTOCOL.md. `holder`: 8 bytes that identify the caller's
+   * process. Tokens should end with them, and a `gen` begin with the time in microseconds (u64, big
+   * endian): the inspection then shows who holds a lease, and since when. `origin`: what the caller
+   * knows of the clock.
    */
   acquire(
     requests: readonly AcquireRequest[],
@@ -90,17 +97,21 @@ export interface Store {
    */
   release(releases: readonly Release[]): Promise<readonly boolean[]>;
   /**
-   * Removes the entries at `keys`, of any format, and with them their leases. Nothing depends on it: it frees the memory of what has been
-   * invalidated, and wakes those who wait for its loads. See row 16 of PROTOCOL.md.
+   * Removes the entries at `keys`, of any format, and with them their leases. Nothing depends on
+   * it: it frees the memory of what has been invalidated, and wakes those who wait for its loads.
+   * See row 16 of PROTOCOL.md.
    *
-   * `soft`: ends all leases at `keys`, so late stores are refused, for a caller who wants a value that is loaded now. Makes values stale but
-   * keeps them to be served meanwhile, and removes entries of all other states. Resolves when every node has confirmed. See row 17.
+   * `soft`: ends all leases at `keys`, so late stores are refused, for a caller who wants a value
+   * that is loaded now. Makes values stale but keeps them to be served meanwhile, and removes
+   * entries of all other states. Resolves when every node has confirmed. See row 17.
    */
   remove(keys: readonly string[], options?: { readonly soft?: boolean }): Promise<void>;
   /**
-   * Keeps the report of a process for the inspection, in the place of its earlier one, for `ttlMs` from now. `process`: letters and
-   * digits. Resolves to whether the reports were read in the last `REPORTS_WANTED_MS`. Nothing that is served depends on reports, and a
-   * store may lose them. Undefined, like `readReports`, if the store keeps none; the inspection then shows one process only.
+   * Keeps the report of a process for the inspection, in the place of its earlier one, for `ttlMs`
+   * from now. `process`: letters and digits. Resolves to whether the reports were read in the last
+   * `REPORTS_WANTED_MS`. Nothing that is served depends on reports, and a store may lose them.
+   * Undefined, like `readReports`, if the store keeps none; the inspection then shows one process
+   * only.
    */
   readonly writeReport?: ((process: string, report: Uint8Array, ttlMs: number) => Promise<boolean>) | undefined;
   /** Returns the reports of all processes, and notes that they are wanted. */
@@ -110,10 +121,13 @@ export interface Store {
    * cache calls the store once for each node, so that a failing node affects only its own keys.
    */
   readonly nodeOf?: ((name: string) => string) | undefined;
-  /** Returns the id of the node that has the log of the clock. Undefined if the store is one node. */
+  /**
+   * Returns the id of the node that has the log of the clock. Undefined if the store is one node.
+   */
   readonly clockNode?: (() => string) | undefined;
   /**
-   * Returns what is known of the connection to a node, when an operation takes long or has failed. Undefined: nothing is.
+   * Returns what is known of the connection to a node, when an operation takes long or has failed.
+   * Undefined: nothing is.
    */
   readonly connectionTo?: ((node: string) => ConnectionState) | undefined;
   /**
@@ -128,8 +142,9 @@ export interface Store {
 
 /**
  * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
- * and the time on the clock of the node that holds the key. `foreignBytes`: how many bytes are there in the place of an entry, so that they are not
- * read again and again. `failed`: that node did not reply.
+ * and the time on the clock of the node that holds the key. `foreignBytes`: how many bytes are
+ * there in the place of an entry, so that they are not read again and again. `failed`: that node
+ * did not reply.
  */
 export type Reading =
   | {
@@ -151,8 +166,9 @@ export interface ClockOrigin {
 export interface AcquireRequest {
   readonly key: string;
   /**
-   * The latest position at which one of the tags known before the load was invalidated, or before which the log has dropped records. An
-   * entry, or a lease, from an earlier position counts as absent, and so does one of another epoch than that of the call.
+   * The latest position at which one of the tags known before the load was invalidated, or before
+   * which the log has dropped records. An entry, or a lease, from an earlier position counts as
+   * absent, and so does one of another epoch than that of the call.
    */
   readonly oldestPosition: number;
   /**
@@ -162,8 +178,9 @@ export interface AcquireRequest {
    */
   readonly supersededAt: number;
   /**
-   * Whether the caller has found the value that it supersedes to be invalidated softly. The value then
-   * becomes stale with the grant, so that a failed refresh of it is not repeated at once. Default: false.
+   * Whether the caller has found the value that it supersedes to be invalidated softly. The value
+   * then becomes stale with the grant, so that a failed refresh of it is not repeated at once.
+   * Default: false.
    */
   readonly endsFreshness?: boolean;
 }
@@ -181,8 +198,9 @@ export type Grant =
       readonly token: string;
       readonly grantedAt: number;
       /**
-       * The position from which the load counts: that of the call, or of the store's clock if that is earlier. A takeover keeps that of
-       * its chain, whose first holder may still store its value.
+       * The position from which the load counts: that of the call, or of the store's clock if that
+       * is earlier. A takeover keeps that of its chain, whose first holder may still store its
+       * value.
        */
       readonly position: number;
       readonly isTakenOver: boolean;
@@ -198,7 +216,10 @@ export type Grant =
   | { readonly kind: "failed"; readonly body: Uint8Array }
   /** The value cannot be stored. The entry says why; the caller loads without a lease. */
   | { readonly kind: "uncacheable" }
-  /** The request reached the store after `LeaseTimes.patienceMs`, or the clock has another epoch; nothing was granted. */
+  /**
+   * The request reached the store after `LeaseTimes.patienceMs`, or the clock has another epoch;
+   * nothing was granted.
+   */
   | { readonly kind: "expired" }
   /** The key holds data of another format, which was left as it is; nothing was granted. */
   | { readonly kind: "unknown-format" }
@@ -225,13 +246,13 @@ export interface StoreRequest {
   readonly loadMs: number;
   readonly isNegative: boolean;
   /**
-   * How long the value is fresh, counted from `grantedAt`. Jitter is already applied. If `grantedAt` and this together are
-   * negative, only those who wait for the load may use the value.
+   * How long the value is fresh, counted from `grantedAt`. Jitter is already applied. If
+   * `grantedAt` and this together are negative, only those who wait for the load may use the value.
    */
   readonly freshMs: number;
   /**
-   * When the store drops the value, counted from `grantedAt`; an integer. 0: nothing is stored (`expired`).
-   * Undefined: it never expires; the store drops it only if it needs the memory.
+   * When the store drops the value, counted from `grantedAt`; an integer. 0: nothing is stored
+   * (`expired`). Undefined: it never expires; the store drops it only if it needs the memory.
    */
   readonly ttlMs: number | undefined;
   readonly body: Uint8Array;
@@ -254,8 +275,8 @@ export interface Release extends Hold {
    * - `failed`: the load failed. A pending entry becomes `failed` for `holdMs`, with `body` as the
    *   description. A stale value stays and is served for another `holdMs`; a value that is still
    *   fresh stays unchanged.
-   * - `gone`: the load failed since there is no value any more. As `failed`, but a stale value becomes
-   *   `failed` as well.
+   * - `gone`: the load failed since there is no value any more. As `failed`, but a stale value
+   *   becomes `failed` as well.
    * - `uncacheable`: the value cannot be stored. The entry, also a stale value, is replaced by one
    *   that is `uncacheable` for `holdMs`, with `body` saying why.
    * - `abandoned`: as if the lease had never been granted. `holdMs` and `body` are ignored.
@@ -274,10 +295,16 @@ export const abandon = ({ key, token }: Hold): Release => ({
   body: new Uint8Array(),
 });
 
-/** What a store tells a cache from `open` on. All calls are hints: they may be late, repeated, lost or forged. */
+/**
+ * What a store tells a cache from `open` on. All calls are hints: they may be late, repeated, lost
+ * or forged.
+ */
 export interface StoreListener {
   readonly wake: Wake;
-  /** Undefined: no value in memory counts without a read of the store, so that the cache does not want to know. */
+  /**
+   * Undefined: no value in memory counts without a read of the store, so that the cache does not
+   * want to know.
+   */
   readonly clockChanged?: ClockListener | undefined;
   /** The store is connected again, so what failed before says nothing about the next operation. */
   readonly reconnected?: (() => void) | undefined;
@@ -286,33 +313,41 @@ export interface StoreListener {
 }
 
 /**
- * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry` is
- * the entry that is there now, if it was small enough to be sent along; only the value or the
- * failure that the load of this chain has produced may be sent, since waiters of `gen` use it without
- * reading the store. Without `gen`, or with another one, waiters read the store. `key` is undefined
- * when any key may have changed, for example after a reconnect. Waiters poll as well.
+ * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry`
+ * is the entry that is there now, if it was small enough to be sent along; only the value or the
+ * failure that the load of this chain has produced may be sent, since waiters of `gen` use it
+ * without reading the store. Without `gen`, or with another one, waiters read the store. `key` is
+ * undefined when any key may have changed, for example after a reconnect. Waiters poll as well.
  */
 export type Wake = (key: string | undefined, entry: Entry | undefined, gen?: string | undefined) => void;
 
 /**
- * Called soon after the invalidation clock has changed, whichever process has changed it, with its head. Undefined: messages may have been
- * lost, for example after a reconnect. If a store has no messages, memory with `maxStalenessMs` learns of invalidations when the process
- * asks, every half second.
+ * Called soon after the invalidation clock has changed, whichever process has changed it, with its
+ * head. Undefined: messages may have been lost, for example after a reconnect. If a store has no
+ * messages, memory with `maxStalenessMs` learns of invalidations when the process asks, every half
+ * second.
  */
 export type ClockListener = (head: Buffer | undefined) => void;
 
 /** What is known of the connection to a node. */
 export interface ConnectionState {
-  /** Why there is none, such as a refused connection or a wrong password. It is added to the error of an operation that fails meanwhile. */
+  /**
+   * Why there is none, such as a refused connection or a wrong password. It is added to the error
+   * of an operation that fails meanwhile.
+   */
   readonly error?: Error | undefined;
   /**
-   * How many bytes have arrived so far, on the connection that reads use, or anything else that changes as replies arrive. While it does, an
-   * operation has up to ten time budgets: a large value on a slow network is not an outage. Undefined: not known.
+   * How many bytes have arrived so far, on the connection that reads use, or anything else that
+   * changes as replies arrive. While it does, an operation has up to ten time budgets: a large
+   * value on a slow network is not an outage. Undefined: not known.
    */
   readonly received?: unknown;
 }
 
-/** A connection that a store has opened for itself. `error`: why it cannot be used; undefined: it can again. */
+/**
+ * A connection that a store has opened for itself. `error`: why it cannot be used; undefined: it
+ * can again.
+ */
 export interface ConnectionFailure {
   readonly use: ConnectionUse;
   /** The node that it leads to. Empty if the store is one node, or if any node will do. */
@@ -326,11 +361,17 @@ export interface StoreNames {
   readonly wakeChannel: string;
   /** What the names of reports begin with. */
   readonly reports: string;
-  /** The invalidation clock. A store that needs several names for it lets all of them begin with this. */
+  /**
+   * The invalidation clock. A store that needs several names for it lets all of them begin with
+   * this.
+   */
   readonly clock: string;
 }
 
-/** Throws `CACHED_OPTION_INVALID` if a store was opened with another name than this: that of another prefix. */
+/**
+ * Throws `CACHED_OPTION_INVALID` if a store was opened with another name than this: that of another
+ * prefix.
+ */
 export function checkPrefix(opened: string | undefined, name: string, factory: string): void {
   if (opened === undefined || opened === name) return;
   throw optionInvalid(

@@ -12,10 +12,12 @@ import type {
 } from "./store.js";
 
 /**
- * The state table of the lease protocol, PROTOCOL.md, as pure functions from the current entry to the next one. Undefined is an absent key.
+ * The state table of the lease protocol, PROTOCOL.md, as pure functions from the current entry to
+ * the next one. Undefined is an absent key.
  *
- * A store drops an entry at its `dropAt` before it applies a transition (row 18). One that can send wakes sends one after every transition,
- * except `acquire` and `renew`, that has changed an entry with `hasWaiters`. `remove` needs no function: the next entry is undefined (row 16).
+ * A store drops an entry at its `dropAt` before it applies a transition (row 18). One that can send
+ * wakes sends one after every transition, except `acquire` and `renew`, that has changed an entry
+ * with `hasWaiters`. `remove` needs no function: the next entry is undefined (row 16).
  */
 export const transitions = { acquire, storeValue, renew, release, softInvalidate };
 
@@ -23,7 +25,9 @@ export const transitions = { acquire, storeValue, renew, release, softInvalidate
 export interface StoredEntry extends Entry {
   /** The token of the current lease holder, 16 bytes. Empty without a lease. */
   readonly token: string;
-  /** Whether a caller was told `busy`, so that the end of the lease must be announced with a wake. */
+  /**
+   * Whether a caller was told `busy`, so that the end of the lease must be announced with a wake.
+   */
   readonly hasWaiters: boolean;
   /** When the store must drop the entry. `Number.MAX_SAFE_INTEGER`: never. */
   readonly dropAt: number;
@@ -50,8 +54,9 @@ const blank: StoredEntry = {
 type Acquired = { readonly stored: StoredEntry | undefined; readonly grant: Grant };
 
 /**
- * Rows 1 to 9. `token` is a new random id of 16 bytes, used if the lease is granted. `origin`: the epoch of the clock, and the
- * position that the caller knows or the store has, whichever is earlier. The result `busy` sets `hasWaiters`, which a store without wakes need not write.
+ * Rows 1 to 9. `token` is a new random id of 16 bytes, used if the lease is granted. `origin`: the
+ * epoch of the clock, and the position that the caller knows or the store has, whichever is
+ * earlier. The result `busy` sets `hasWaiters`, which a store without wakes need not write.
  */
 function acquire(
   current: StoredEntry | undefined,
@@ -135,7 +140,10 @@ export function newValue({ grantedAt, freshMs, loadMs, isNegative, body }: Store
   return { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt: grantedAt + freshMs, body };
 }
 
-/** Row 12, also for an expired lease that nobody has taken over. Undefined: the caller does not hold it. */
+/**
+ * Row 12, also for an expired lease that nobody has taken over. Undefined: the caller does not hold
+ * it.
+ */
 function renew(current: StoredEntry | undefined, hold: Hold, times: LeaseTimes, now: number): StoredEntry | undefined {
   if (current === undefined || current.token !== hold.token) return undefined;
   const untilAt = now + times.leaseMs;
@@ -176,7 +184,10 @@ function softInvalidate(current: StoredEntry): StoredEntry | undefined {
   return { ...current, ...NO_LEASE, hasRefreshFailed: false, freshUntilAt: 0 };
 }
 
-/** Returns tokens of 16 bytes: 8 random ones, and `holder`, which identifies the process. Without it, all are random. */
+/**
+ * Returns tokens of 16 bytes: 8 random ones, and `holder`, which identifies the process. Without
+ * it, all are random.
+ */
 export function newTokens(count: number, holder: string | undefined): readonly Buffer[] {
   const bytes = randomBytes(TOKEN_BYTES * count);
   return Array.from({ length: count }, (_, nth) => {
@@ -193,7 +204,10 @@ const HALF_BYTES = 8;
 /** Returns which process holds a lease, as far as its token says so. */
 export const holderOf = (token: string): string => token.slice(HALF_BYTES);
 
-/** Returns a lease chain that begins at `now` with the lease of `token`. A chain that has ended never returns. */
+/**
+ * Returns a lease chain that begins at `now` with the lease of `token`. A chain that has ended
+ * never returns.
+ */
 export function newGen(token: string, now: number): string {
   const micros = Buffer.alloc(HALF_BYTES);
   micros.writeBigUInt64BE(BigInt(Math.floor(Math.max(0, now) * 1000)));
@@ -207,13 +221,19 @@ export const begunAt = (gen: string): number =>
 /** What an operation of a store does with one entry. */
 export interface Decision<Result> {
   readonly result: Result;
-  /** Undefined: nothing changes. `forWaiters`: the next entry if the load of the chain that ends has produced it. */
+  /**
+   * Undefined: nothing changes. `forWaiters`: the next entry if the load of the chain that ends has
+   * produced it.
+   */
   readonly change?: { readonly to: StoredEntry | undefined; readonly forWaiters?: StoredEntry | undefined } | undefined;
 }
 
 /** The rows from 10 on as decisions about one entry, for stores that apply them in JavaScript. */
 export const decisions = {
-  /** `isTooLarge`: whether the store cannot take a value. Its mark then lets each caller load at once, without a lease. */
+  /**
+   * `isTooLarge`: whether the store cannot take a value. Its mark then lets each caller load at
+   * once, without a lease.
+   */
   storeValue(
     before: StoredEntry | undefined,
     request: StoreRequest,

@@ -3,9 +3,10 @@ import { getOrMake } from "../base/multimap.js";
 import type { Logger } from "./log-listener.js";
 
 /**
- * Logs which PUBLIC fields and loaders read a property of the context that is not part of their keys: one line for each
- * property, which lists all that a request has found, or a tick if nothing tells when requests end. Later finds are
- * added in short lines. Each is found once, and at most 1,000 are: see `ContextWatch`.
+ * Logs which PUBLIC fields and loaders read a property of the context that is not part of their
+ * keys: one line for each property, which lists all that a request has found, or a tick if nothing
+ * tells when requests end. Later finds are added in short lines. Each is found once, and at most
+ * 1,000 are: see `ContextWatch`.
  */
 export class ContextReadLog {
   readonly #logger: Logger;
@@ -48,7 +49,10 @@ export class ContextReadLog {
   }
 }
 
-/** How long reads are collected at most until a request ends: its fields read the same properties one after the other. */
+/**
+ * How long reads are collected at most until a request ends: its fields read the same properties
+ * one after the other.
+ */
 const REQUEST_MS = 250;
 
 function firstLine(property: string, coordinates: readonly string[]): string {

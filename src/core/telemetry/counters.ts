@@ -87,8 +87,9 @@ const SMALLEST_MS = 0.125;
 const PER_OCTAVE = 4;
 
 /**
- * Durations in buckets whose bounds grow by the fourth root of 2, so that those of several processes and
- * spans can be added, and percentiles of them are known to within 9.1 % (2 to the power of 1/8).
+ * Durations in buckets whose bounds grow by the fourth root of 2, so that those of several
+ * processes and spans can be added, and percentiles of them are known to within 9.1 % (2 to the
+ * power of 1/8).
  */
 export class Durations {
   sumMs = 0;
@@ -107,8 +108,9 @@ const middleOf = (bucket: number): number =>
   bucket === 0 ? SMALLEST_MS : SMALLEST_MS * 2 ** ((bucket - 0.5) / PER_OCTAVE);
 
 /**
- * Returns the duration that the given share of all durations does not exceed, in milliseconds. Undefined if
- * there are none. At most 9.1 % from the true one, or an eighth of a millisecond for the shortest.
+ * Returns the duration that the given share of all durations does not exceed, in milliseconds.
+ * Undefined if there are none. At most 9.1 % from the true one, or an eighth of a millisecond for
+ * the shortest.
  */
 export function percentileOf(buckets: ReadonlyMap<number, number>, share: number): number | undefined {
   const sorted = [...buckets].sort(([a], [b]) => a - b);

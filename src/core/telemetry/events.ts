@@ -12,7 +12,9 @@ import type { CachedError } from "../base/errors.js";
  */
 export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
 
-/** Why a read bypassed the cache; `CacheBypassReason` in the inspection SDL describes each reason. */
+/**
+ * Why a read bypassed the cache; `CacheBypassReason` in the inspection SDL describes each reason.
+ */
 export const BYPASS_REASONS = [
   "KEY_UNUSABLE",
   "NO_IDENTITY",
@@ -49,7 +51,10 @@ export type InvalidationVia =
 /** Who asked for an invalidation. Contains no user data. */
 export interface InvalidationCause {
   readonly via: InvalidationVia;
-  /** The mutation field that asked for it with `@invalidates` or entity tags, such as `Mutation.updateMovie`. */
+  /**
+   * The mutation field that asked for it with `@invalidates` or entity tags, such as
+   * `Mutation.updateMovie`.
+   */
   readonly mutation?: string;
 }
 
@@ -60,7 +65,10 @@ export interface Subject {
   readonly digest: string;
 }
 
-/** What a connection of a store's own is for. Messages to waiters (`wake-ups`) and messages to memory with `maxStalenessMs` (`memory`) can share one. */
+/**
+ * What a connection of a store's own is for. Messages to waiters (`wake-ups`) and messages to
+ * memory with `maxStalenessMs` (`memory`) can share one.
+ */
 export type ConnectionUse = "wake-ups" | "memory";
 
 /** Every event of the cache. Names have the form `noun.participle`. */
@@ -163,11 +171,16 @@ export type CacheEvent =
       readonly tagCount: number;
       /** The number of entries that were named one by one. */
       readonly entryCount: number;
-      /** The fields and loaders of these entries, and those of which all entries were invalidated. */
+      /**
+       * The fields and loaders of these entries, and those of which all entries were invalidated.
+       */
       readonly coordinates: readonly string[];
       /** Whether everything under the prefix was invalidated. */
       readonly isClear: boolean;
-      /** Everything that was invalidated, as the headers `Cache-Tag` and `Surrogate-Key` name it: what a CDN has to purge. */
+      /**
+       * Everything that was invalidated, as the headers `Cache-Tag` and `Surrogate-Key` name it:
+       * what a CDN has to purge.
+       */
       readonly tags: readonly string[];
     }
   /** Too many invalidations are unconfirmed, so everything under the prefix is invalidated. */

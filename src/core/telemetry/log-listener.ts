@@ -57,7 +57,10 @@ export interface Logger {
   warn(message: string): void;
 }
 
-/** Returns a logger whose methods never throw, since what cannot be logged must not fail a request or a mutation. */
+/**
+ * Returns a logger whose methods never throw, since what cannot be logged must not fail a request
+ * or a mutation.
+ */
 export function infallible(logger: Logger): Logger {
   const tryTo = (write: () => unknown): void => {
     try {
@@ -83,7 +86,10 @@ export function onceLog(logger: Logger): Logger {
   };
 }
 
-/** Returns a function that returns true for each text once, and for no further ones after a thousand. */
+/**
+ * Returns a function that returns true for each text once, and for no further ones after a
+ * thousand.
+ */
 export function unrepeated(): (text: string) => boolean {
   const known = new Set<string>();
   return (text) => {

@@ -26,7 +26,10 @@ export interface TracedWait {
   readonly gen: string | undefined;
 }
 
-/** Traces the work of a cache step by step, as spans do. Its methods must not throw, except what they are given to run. */
+/**
+ * Traces the work of a cache step by step, as spans do. Its methods must not throw, except what
+ * they are given to run.
+ */
 export interface Tracing {
   /** Returns what the caller does at the moment, to be passed on as `parent`. */
   active(): unknown;

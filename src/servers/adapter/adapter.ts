@@ -1,4 +1,7 @@
-/** What the adapters of Apollo Server, GraphQL Yoga and Mercurius have in common: their options, traces and headers. */
+/**
+ * What the adapters of Apollo Server, GraphQL Yoga and Mercurius have in common: their options,
+ * traces and headers.
+ */
 import type { GraphQLSchema } from "graphql";
 import { checkServed } from "../../core/directive/compile/served-schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
@@ -27,11 +30,17 @@ export interface Adapter {
   readonly parts: CacheParts;
   readonly responses: ResponseCache | undefined;
   readonly edge: Edge | undefined;
-  /** Checks a schema that the server is going to execute, and prepares for it. Throws `CACHED_SCHEMA_INVALID`. */
+  /**
+   * Checks a schema that the server is going to execute, and prepares for it. Throws
+   * `CACHED_SCHEMA_INVALID`.
+   */
   check(schema: GraphQLSchema): void;
 }
 
-/** Checks the arguments of an adapter with the options `names`. `usesPolicies`: whether policies decide how long responses are kept. Throws `CACHED_OPTION_INVALID`. */
+/**
+ * Checks the arguments of an adapter with the options `names`. `usesPolicies`: whether policies
+ * decide how long responses are kept. Throws `CACHED_OPTION_INVALID`.
+ */
 export function openAdapter<Context>(
   cache: CacheHandle<never>,
   options: TraceOptions<Context> & AdapterOptions,
@@ -61,7 +70,10 @@ export function openAdapter<Context>(
 /** A trace that was requested, or what is wrong with the request. */
 export type RequestedTrace = TraceRecorder | TraceMistake;
 
-/** Begins the trace of a server that cannot override the cache by request. `requested`: see `requestedTrace`. */
+/**
+ * Begins the trace of a server that cannot override the cache by request. `requested`: see
+ * `requestedTrace`.
+ */
 export function traceOf(parts: CacheParts, context: object, requested: unknown): RequestedTrace | undefined {
   if (requested === undefined) return undefined;
   if (requested !== true) return mistakeInTrace(requested, []);
@@ -70,11 +82,17 @@ export function traceOf(parts: CacheParts, context: object, requested: unknown):
   return recorder;
 }
 
-/** Whether the `If-None-Match` of a request names an entity tag, or any: then the client has what it would get. */
+/**
+ * Whether the `If-None-Match` of a request names an entity tag, or any: then the client has what it
+ * would get.
+ */
 export const namesEtag = (header: string | null | undefined, etag: string): boolean =>
   header?.split(",").some((one) => ["*", etag, etag.slice(2)].includes(one.trim())) === true;
 
-/** Adds the headers for CDNs to those of a response whose server has no rules of its own. `sent`: undefined for what was not executed. */
+/**
+ * Adds the headers for CDNs to those of a response whose server has no rules of its own. `sent`:
+ * undefined for what was not executed.
+ */
 export async function addEdgeHeaders(
   headers: ResponseHeaders,
   atEdge: EdgeResponse,
@@ -83,7 +101,10 @@ export async function addEdgeHeaders(
   await setEdgeHeaders(headers, atEdge, sent && atEdge.ageOf(sent), (before) => before == null);
 }
 
-/** Sets the headers for CDNs where `isReplaced` returns true for what is there. `Vary` is a list, and gets members. */
+/**
+ * Sets the headers for CDNs where `isReplaced` returns true for what is there. `Vary` is a list,
+ * and gets members.
+ */
 export async function setEdgeHeaders(
   headers: ResponseHeaders,
   atEdge: EdgeResponse,

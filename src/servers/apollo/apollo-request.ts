@@ -47,7 +47,10 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
   #isExecuted = false;
   #isServed = false;
   #etag: StoredEtag | undefined;
-  /** The headers when the operation was looked up, and after its execution. Others send theirs with hits as well. */
+  /**
+   * The headers when the operation was looked up, and after its execution. Others send theirs with
+   * hits as well.
+   */
   #before = NO_HEADERS;
   #after = NO_HEADERS;
   #executed: () => ExecutedResponse | undefined = () => undefined;
@@ -199,13 +202,18 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
 type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
 type Answered = { readonly response: SentResponse } & Pick<Asked, "overallCachePolicy">;
 
-/** The headers of Apollo Server itself, in a batch also those of responses that were ready before. */
+/**
+ * The headers of Apollo Server itself, in a batch also those of responses that were ready before.
+ */
 const OF_SERVER: ReadonlySet<string> = new Set(["cache-control", "content-type", "vary"]);
 const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 const OTHER_CACHE =
   "graphql-cached: cachedPlugin: `responses`: expected to be the only response cache, got a response from another one, which nothing invalidates; remove @apollo/server-plugin-response-cache from the plugins, or `responses`";
 
-/** Returns what gets the result of the execution. Plugins whose `willSendResponse` comes first can replace it, or change its data, for one caller. */
+/**
+ * Returns what gets the result of the execution. Plugins whose `willSendResponse` comes first can
+ * replace it, or change its data, for one caller.
+ */
 function watchResult({ response, overallCachePolicy }: Asked): () => ExecutedResponse | undefined {
   let executed: ExecutedResponse | undefined;
   let current = response.body;
@@ -251,7 +259,10 @@ async function endExecution(
   overallCachePolicy.restrict({ maxAge: 0 });
 }
 
-/** Tells a CDN what it may keep: never more than the `Cache-Control` of Apollo Server, which this replaces. */
+/**
+ * Tells a CDN what it may keep: never more than the `Cache-Control` of Apollo Server, which this
+ * replaces.
+ */
 async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }: Answered): Promise<void> {
   const { body, http } = response;
   const hasErrors = body.kind !== "single" || body.singleResult.errors !== undefined;
@@ -260,7 +271,10 @@ async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }
   await setEdgeHeaders(headersOf(http.headers), atEdge, age, () => age !== undefined);
 }
 
-/** Returns what a `Cache-Control` says, or the policy if there is none. Undefined: it is not one of Apollo Server that allows to keep the response. */
+/**
+ * Returns what a `Cache-Control` says, or the policy if there is none. Undefined: it is not one of
+ * Apollo Server that allows to keep the response.
+ */
 function ageIn(
   header: string | undefined,
   policy: { readonly maxAge: number; readonly scope: "PUBLIC" | "PRIVATE" } | null,

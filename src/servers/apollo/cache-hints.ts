@@ -10,7 +10,9 @@ interface CacheHint {
   restrict(hint: { maxAge?: number; scope?: "PUBLIC" | "PRIVATE" }): void;
 }
 
-/** The part of Apollo's `info.cacheControl` that is used here, as in `@apollo/cache-control-types`. */
+/**
+ * The part of Apollo's `info.cacheControl` that is used here, as in `@apollo/cache-control-types`.
+ */
 export interface HintedInfo {
   readonly cacheControl?: { readonly cacheHint?: CacheHint; setCacheHint(hint: ResponseHint): void };
 }
@@ -21,11 +23,17 @@ export const hasLifetimes = (schema: GraphQLSchema): boolean =>
     (type) => isObjectType(type) && Object.values(type.getFields()).some((field) => (hintOf(field).maxAge ?? 0) > 0),
   );
 
-/** Returns what is left of a lifetime in whole seconds. As in the header Age, less than a second does not count as age. */
+/**
+ * Returns what is left of a lifetime in whole seconds. As in the header Age, less than a second
+ * does not count as age.
+ */
 export const secondsLeft = (freshForMs: number, ageMs: number): number =>
   ageMs < 1_000 ? Math.ceil(freshForMs / 1_000) : Math.floor(freshForMs / 1_000);
 
-/** The narrowest policy of all values in a response. Apollo does not see loaders, nor fields without a hint, whose value is part of their parent's. */
+/**
+ * The narrowest policy of all values in a response. Apollo does not see loaders, nor fields without
+ * a hint, whose value is part of their parent's.
+ */
 export class NarrowestPolicy {
   #maxAge = Number.POSITIVE_INFINITY;
   #isPrivate = false;
@@ -35,7 +43,10 @@ export class NarrowestPolicy {
     else if (report.isPrivate) this.#isPrivate = true;
   }
 
-  /** The hint of the field itself need not be lowered as well: that of the response is the lowest of all. */
+  /**
+   * The hint of the field itself need not be lowered as well: that of the response is the lowest of
+   * all.
+   */
   addFresh(freshForMs: number, ageMs: number, isPrivate: boolean): void {
     if (isPrivate) this.#isPrivate = true;
     this.#maxAge = Math.min(this.#maxAge, Math.max(0, secondsLeft(freshForMs, ageMs)));

@@ -23,7 +23,10 @@ export const headersOf = (headers: Headers): ResponseHeaders => ({
 export const hasStatus = ({ status }: { readonly status?: number | undefined }): boolean =>
   status !== undefined && status !== 200;
 
-/** The entity tag of a stored response: for those who get what is stored, and nothing that a plugin has made for one caller. */
+/**
+ * The entity tag of a stored response: for those who get what is stored, and nothing that a plugin
+ * has made for one caller.
+ */
 export class StoredEtag {
   readonly #response: StoredResponse;
   readonly #data: unknown;
@@ -62,8 +65,8 @@ interface Decided {
 }
 
 /**
- * Decides now, and again with every further header: other plugins may set one later. When Apollo Server asks for the type of the content,
- * or sets it, all plugins are done.
+ * Decides now, and again with every further header: other plugins may set one later. When Apollo
+ * Server asks for the type of the content, or sets it, all plugins are done.
  */
 export function decideToTheEnd(
   response: SentResponse,

@@ -11,12 +11,12 @@ import { ServedResults } from "./stringify-result.js";
 
 /**
  * The Apollo Server plugin. What cached fields and loaders have read lowers the response's
- * `Cache-Control` to its remaining freshness, `extensions.cached` reports what each of them did, and a
- * stopping server waits for loads and mutations under way. The cache itself stays open.
+ * `Cache-Control` to its remaining freshness, `extensions.cached` reports what each of them did,
+ * and a stopping server waits for loads and mutations under way. The cache itself stays open.
  *
  * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache; the server fails to start with
- * `CACHED_SCHEMA_INVALID` if its schema uses `@cached` and none was passed through `applyCached`. Logs which fields of a
- * schema do not use the cache although one was.
+ * `CACHED_SCHEMA_INVALID` if its schema uses `@cached` and none was passed through `applyCached`.
+ * Logs which fields of a schema do not use the cache although one was.
  */
 export function cachedPlugin<Context extends object>(
   cache: Cache<Context>,
@@ -48,7 +48,8 @@ export function cachedPlugin<Context extends object>(
       const needing = responses === undefined ? (edge === undefined ? undefined : "edge") : "responses";
       if (needing !== undefined && !parts.rules.isEmpty && !hasLifetimes(schema))
         parts.onceLog.info(withoutLifetimes(needing));
-      // Before the server replaces the resolvers of a schema that was copied after it had been applied.
+      // Before the server replaces the resolvers of a schema that was copied after it had been
+      // applied.
       parts.resolvers.add(schema);
       return { drainServer: () => parts.drain() };
     },
@@ -57,8 +58,9 @@ export function cachedPlugin<Context extends object>(
 }
 
 /**
- * What `cachedPlugin` returns: an `ApolloServerPlugin<Context>` that names no type of Apollo Server, which declares each of
- * them twice, for `import` and for `require`, and accepts no plugin with types of the other format.
+ * What `cachedPlugin` returns: an `ApolloServerPlugin<Context>` that names no type of Apollo
+ * Server, which declares each of them twice, for `import` and for `require`, and accepts no plugin
+ * with types of the other format.
  */
 export interface CachedPlugin<Context> {
   requestDidStart(requestContext: { readonly contextValue: Context; readonly request: object }): Promise<object>;
@@ -68,13 +70,15 @@ export interface CachedPlugin<Context> {
 /** Options of `cachedPlugin`. */
 export interface CachedPluginOptions<Context extends object> extends TraceOptions<Context> {
   /**
-   * Keeps whole responses, for as long and for whom `@cacheControl` and the hints of resolvers say, until a part of them is
-   * outdated or invalidated. Default: false.
+   * Keeps whole responses, for as long and for whom `@cacheControl` and the hints of resolvers say,
+   * until a part of them is outdated or invalidated. Default: false.
    */
   readonly responses?: boolean | ResponsesOptions | undefined;
   /**
-   * Lets CDNs keep the responses to GET requests, and names what is in them in the headers `Cache-Tag` and `Surrogate-Key`. It
-   * purges nothing: a listener of `invalidation.finished` does, with the `tags` of the event. Never more public, nor longer, than Apollo's `Cache-Control` says. Default: false.
+   * Lets CDNs keep the responses to GET requests, and names what is in them in the headers
+   * `Cache-Tag` and `Surrogate-Key`. It purges nothing: a listener of `invalidation.finished` does,
+   * with the `tags` of the event. Never more public, nor longer, than Apollo's `Cache-Control`
+   * says. Default: false.
    */
   readonly edge?: boolean | EdgeOptions | undefined;
   /**

@@ -7,8 +7,9 @@ import {
 } from "../../core/responses/stored-response.js";
 
 /**
- * The option `stringifyResult` of `new ApolloServer`. Sends the stored text of a response that `cachedPlugin` has served and
- * that no plugin has read, without parsing it, and stringifies all other results as Apollo Server does by default.
+ * The option `stringifyResult` of `new ApolloServer`. Sends the stored text of a response that
+ * `cachedPlugin` has served and that no plugin has read, without parsing it, and stringifies all
+ * other results as Apollo Server does by default.
  */
 export function stringifyResult(result: { readonly data?: unknown }): string {
   const text = SERVED.get(result.data as object)?.textFor(result);
@@ -19,14 +20,20 @@ export function stringifyResult(result: { readonly data?: unknown }): string {
 const SERVED = new WeakMap<object, ServedData>();
 
 interface ServedData {
-  /** Returns a result with it as JSON, if nobody has read it. Called when a result is stringified here. */
+  /**
+   * Returns a result with it as JSON, if nobody has read it. Called when a result is stringified
+   * here.
+   */
   textFor(result: object): string | undefined;
   readonly isUnread: boolean;
   /** Whether it is sent as null, since the client has it. */
   isNull: boolean;
 }
 
-/** Notes whether the client has the data of a stored response, so that null can be stringified in its place. */
+/**
+ * Notes whether the client has the data of a stored response, so that null can be stringified in
+ * its place.
+ */
 export function setNull(data: unknown, isNull: boolean): void {
   const served = SERVED.get(data as object);
   if (served !== undefined) served.isNull = isNull;
@@ -39,8 +46,8 @@ export class ServedResults {
   #isStringifierInUse = false;
 
   /**
-   * `isSent`: whether the result is going to be stringified. Otherwise, and with another stringifier, its data is a plain object, unless it
-   * `mayBeNull`.
+   * `isSent`: whether the result is going to be stringified. Otherwise, and with another
+   * stringifier, its data is a plain object, unless it `mayBeNull`.
    */
   resultOf(response: StoredResponse, isSent: boolean, mayBeNull: boolean): StoredResult {
     const use = (): void => {

@@ -17,7 +17,10 @@ import type { ClockOrigin } from "../../core/store/store.js";
 import { isForEdge } from "./final-headers.js";
 import type { ResolvedEdge } from "./options.js";
 
-/** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
+/**
+ * Makes the headers by which CDNs keep responses, and find them again when something in them is
+ * invalidated.
+ */
 export class Edge {
   readonly #parts: CacheParts;
   readonly #options: ResolvedEdge;
@@ -64,7 +67,10 @@ export class Edge {
     return new EdgeResponse({ parts: this.#parts, options: this.#options, planOf, missingIn, origin, context });
   }
 
-  /** Nobody sees who asks for a property that is not there, and the key of a CDN does not have their names. */
+  /**
+   * Nobody sees who asks for a property that is not there, and the key of a CDN does not have their
+   * names.
+   */
   #missingIn(context: object): readonly string[] {
     const names = namesOf(context);
     const missing = [...this.#names].filter((name) => !names.includes(name) && !(name in context));
@@ -96,7 +102,10 @@ interface Contents {
   readonly contextPaths: readonly string[];
 }
 
-/** Whether a caller has an identity, or one that is not known because of a mistake in `identify`, which is logged once. */
+/**
+ * Whether a caller has an identity, or one that is not known because of a mistake in `identify`,
+ * which is logged once.
+ */
 function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boolean {
   if (identityOf(identify, context) !== undefined) return true;
   const mistake = identityMistake(identify, context, RESPONSES);
@@ -139,8 +148,8 @@ export class EdgeResponse {
   }
 
   /**
-   * Notes that it is executed. `execution`: that of the response cache. `serverKeys`: the properties of the context that the server reads
-   * itself. Returns what ends it.
+   * Notes that it is executed. `execution`: that of the response cache. `serverKeys`: the
+   * properties of the context that the server reads itself. Returns what ends it.
    */
   execute(
     operation: Executed,
@@ -170,7 +179,8 @@ export class EdgeResponse {
     if (plan?.isPublic === true) return stop;
     const missing = missingIn(operation.context);
     const contextReads = contextWatch.collect(operation.context, [...contextPaths, ...options.contextPaths]);
-    // What tells callers apart says the same of all whose responses a CDN keeps: that they are not signed in.
+    // What tells callers apart says the same of all whose responses a CDN keeps: that they are not
+    // signed in.
     identityOf(identify, operation.context);
     return () => {
       stop();
@@ -192,8 +202,9 @@ export class EdgeResponse {
   }
 
   /**
-   * The age of a result by the schema, the policies of cached fields and what was read, for servers without rules of their own. `sent`: what
-   * came of it. An older response, or what another plugin has made, has none.
+   * The age of a result by the schema, the policies of cached fields and what was read, for servers
+   * without rules of their own. `sent`: what came of it. An older response, or what another plugin
+   * has made, has none.
    */
   ageOf(sent: ExecutedResponse): ResponseAge | undefined {
     const contents = this.#contents?.();
@@ -203,7 +214,10 @@ export class EdgeResponse {
     return { maxAge: secondsOf(contents, ownMaxAge), isPrivate: isPrivate || contents.isPrivate };
   }
 
-  /** Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never rejects. */
+  /**
+   * Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never
+   * rejects.
+   */
   async headers(age: ResponseAge | undefined): Promise<Readonly<Record<string, string>>> {
     const { vary, clientMaxAge } = this.#given.options;
     const varying = { Vary: vary.join(", ") };
@@ -224,8 +238,8 @@ export class EdgeResponse {
   }
 
   /**
-   * Returns the headers with the tags. Undefined: the response is for no CDN, or not all of it is known. `outdated`: it was
-   * invalidated meanwhile.
+   * Returns the headers with the tags. Undefined: the response is for no CDN, or not all of it is
+   * known. `outdated`: it was invalidated meanwhile.
    */
   async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | "outdated" | undefined> {
     const { parts, options, origin, context } = this.#given;
@@ -257,7 +271,10 @@ export class EdgeResponse {
 const REMEDY = (path: string): string =>
   `name the header that decides ${JSON.stringify(path)} in \`edge.contextHeaders\`, or make the field PRIVATE`;
 
-/** Returns for how long a response may be kept, in whole seconds: never longer than what is in it is fresh. */
+/**
+ * Returns for how long a response may be kept, in whole seconds: never longer than what is in it is
+ * fresh.
+ */
 function secondsOf(contents: Contents | undefined, most: number): number {
   const seconds = Math.min(most, Math.floor((contents?.freshForMs ?? Number.POSITIVE_INFINITY) / 1_000));
   return Number.isFinite(seconds) ? seconds : 0;

@@ -17,7 +17,10 @@ export interface Answered {
   readonly status: number | undefined;
   /** Whether the data was changed since it was executed or stored, maybe for one caller. */
   readonly isChanged?: boolean;
-  /** What may have the response of Node.js as `res`, or that of Fastify as `reply`, in which other layers set headers as well. */
+  /**
+   * What may have the response of Node.js as `res`, or that of Fastify as `reply`, in which other
+   * layers set headers as well.
+   */
   readonly context: { readonly res?: unknown; readonly reply?: unknown } | undefined;
 }
 
@@ -25,8 +28,9 @@ export interface Answered {
 export const isForEdge = ({ method }: Pick<Answered, "method">): boolean => ["GET", "HEAD"].includes(method);
 
 /**
- * Leaves to CDNs only what is the same for all who ask for the URL: no error, no cookie, and JSON, since many of them ignore `Vary`.
- * Whatever says nothing of caches is `no-store`. Can be called again after every further header.
+ * Leaves to CDNs only what is the same for all who ask for the URL: no error, no cookie, and JSON,
+ * since many of them ignore `Vary`. Whatever says nothing of caches is `no-store`. Can be called
+ * again after every further header.
  */
 export function decideLast(headers: ResponseHeaders, answered: Answered): void {
   const said = String(headers.get("Cache-Control") ?? "");
@@ -42,8 +46,9 @@ export function decideLast(headers: ResponseHeaders, answered: Answered): void {
 }
 
 /**
- * Decides again when the headers are written: hooks of Fastify come later than a GraphQL server, and sessions set their cookie last of
- * all. Without the response in the context, nothing can be done.
+ * Decides again when the headers are written: hooks of Fastify come later than a GraphQL server,
+ * and sessions set their cookie last of all. Without the response in the context, nothing can be
+ * done.
  */
 export function decideWhenSent(context: Answered["context"], request: Pick<Answered, "method" | "accept">): void {
   const response = responseOf(context);
@@ -108,7 +113,10 @@ function keepVary(headers: ResponseHeaders, { context }: Answered): void {
   if (vary.length > 0 && missing.length > 0) replace(headers, "Vary", [...vary, ...missing].join(", "));
 }
 
-/** Whether the response is sent as JSON. What is JSON by another name becomes it, as far as the client accepts that. */
+/**
+ * Whether the response is sent as JSON. What is JSON by another name becomes it, as far as the
+ * client accepts that.
+ */
 function isJson(headers: ResponseHeaders, accept: string | null | undefined): boolean {
   const type = String(headers.get("Content-Type") ?? RESPONSE_JSON).toLowerCase();
   if (!acceptsJson(accept)) return false;

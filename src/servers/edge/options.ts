@@ -1,7 +1,10 @@
 import type { CacheParts } from "../../core/parts.js";
 import { contextPathOf, rejectOption, switchedOptions } from "../../core/responses/options.js";
 
-/** Returns the option `edge` of `caller`; undefined if responses are not for CDNs. Throws `CACHED_OPTION_INVALID`. */
+/**
+ * Returns the option `edge` of `caller`; undefined if responses are not for CDNs. Throws
+ * `CACHED_OPTION_INVALID`.
+ */
 export function resolveEdge(
   given: unknown,
   caller: string,
@@ -52,7 +55,10 @@ const SEPARATORS = { "Cache-Tag": ",", "Surrogate-Key": " ", "Edge-Cache-Tag": "
 /** The headers that can name tags. */
 export const TAG_HEADERS = Object.keys(SEPARATORS) as readonly TagHeader[];
 
-/** A header that CDNs read tags from: `Cache-Tag` of Cloudflare, `Surrogate-Key` of Fastly, `Edge-Cache-Tag` of Akamai, `xkey` of Varnish. */
+/**
+ * A header that CDNs read tags from: `Cache-Tag` of Cloudflare, `Surrogate-Key` of Fastly,
+ * `Edge-Cache-Tag` of Akamai, `xkey` of Varnish.
+ */
 export type TagHeader = keyof typeof SEPARATORS;
 
 /** Options for responses that a CDN keeps. */
@@ -66,13 +72,15 @@ export interface EdgeOptions {
   /** How long clients may keep a response, in seconds: nothing purges them. Default: 0. */
   readonly clientMaxAge?: number | undefined;
   /**
-   * The request header that says who is asking. Part of `Vary`, so that those who are signed in do not get the responses
-   * of others. Default: `Authorization` if the cache has `identify`, otherwise none.
+   * The request header that says who is asking. Part of `Vary`, so that those who are signed in do
+   * not get the responses of others. Default: `Authorization` if the cache has `identify`,
+   * otherwise none.
    */
   readonly identityHeader?: string | undefined;
   /**
-   * The request header that decides a value of the context that is part of keys, such as
-   * `{ "$context.locale": "Accept-Language" }`. Responses with other such values are `private`. Default: none.
+   * The request header that decides a value of the context that is part of keys, such as `{
+   * "$context.locale": "Accept-Language" }`. Responses with other such values are `private`.
+   * Default: none.
    */
   readonly contextHeaders?: Readonly<Record<string, string>> | undefined;
   /** Further request headers for `Vary`, such as `Origin`. Default: none. */

@@ -11,8 +11,8 @@ import { refuseLoaders } from "./loader-check.js";
 
 /**
  * The hooks for Mercurius; call it after Mercurius is registered. `extensions.cached` reports what
- * each cached field did, and an application that is closed waits for loads and mutations under way. The cache
- * itself stays open.
+ * each cached field did, and an application that is closed waits for loads and mutations under way.
+ * The cache itself stays open.
  *
  * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID` for a schema
  * that uses `@cached` but was not passed through `applyCached`, and for `loaders` of cached fields.
@@ -48,12 +48,15 @@ export function cachedHooks<Context>(
 
 /** Options of `cachedHooks`. */
 export interface CachedHooksOptions<Context> extends TraceOptions<Context> {
-  /** Mercurius has no hook that can answer an operation before it is executed, so this is refused. */
+  /**
+   * Mercurius has no hook that can answer an operation before it is executed, so this is refused.
+   */
   readonly responses?: never;
   /**
-   * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`, `@cached` and what was read say, and
-   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`. It purges nothing: a listener of
-   * `invalidation.finished` does, with the `tags` of the event. Default: false.
+   * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`,
+   * `@cached` and what was read say, and names what is in them in the headers `Cache-Tag` and
+   * `Surrogate-Key`. It purges nothing: a listener of `invalidation.finished` does, with the `tags`
+   * of the event. Default: false.
    */
   readonly edge?: boolean | EdgeOptions | undefined;
 }
@@ -64,7 +67,10 @@ interface Result {
   extensions?: Record<string, unknown>;
 }
 
-/** The methods of a Fastify application with Mercurius that are used, as a structural type: neither needs to be installed. */
+/**
+ * The methods of a Fastify application with Mercurius that are used, as a structural type: neither
+ * needs to be installed.
+ */
 export interface MercuriusApp {
   /** `never`: two of its many overloads are used, and no narrower type accepts them all. */
   readonly graphql: { addHook(name: never, hook: never): void };
@@ -98,7 +104,10 @@ interface GraphQLHooks {
   addHook(name: "onResolution", hook: (execution: Result, context: OperationContext) => Promise<void>): void;
 }
 
-/** Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's index in the request's body. */
+/**
+ * Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's index in
+ * the request's body.
+ */
 interface OperationContext {
   readonly reply?: MercuriusReply;
   readonly operationId?: number;
@@ -125,9 +134,15 @@ function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options:
   });
 }
 
-/** Adds the headers for CDNs to the responses to GET requests, which are no batches. Nobody may keep the others. */
+/**
+ * Adds the headers for CDNs to the responses to GET requests, which are no batches. Nobody may keep
+ * the others.
+ */
 function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
-  /** By request. `stop` ends the collection of what a response is made of. Without a result, it is an error, and was not executed. */
+  /**
+   * By request. `stop` ends the collection of what a response is made of. Without a result, it is
+   * an error, and was not executed.
+   */
   type Answer = { readonly atEdge?: EdgeResponse; readonly stop?: () => void; result?: Result };
   const answers = new WeakMap<object, Answer>();
   /** The same by context, of what is executed. */
@@ -181,7 +196,10 @@ function checkAfter(hooks: GraphQLHooks, names: readonly string[], check: () => 
   }
 }
 
-/** Mercurius passes neither `extensions` nor the name of the operation to hooks, so they are read from the request: its body, or its query string. */
+/**
+ * Mercurius passes neither `extensions` nor the name of the operation to hooks, so they are read
+ * from the request: its body, or its query string.
+ */
 function requestOf({ reply, operationId }: OperationContext): { extensions?: unknown; operationName?: unknown } | null {
   const { body, query } = reply?.request ?? {};
   return (Array.isArray(body) ? body[operationId ?? 0] : (body ?? query)) as object | null;

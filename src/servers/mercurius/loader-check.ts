@@ -3,7 +3,10 @@ import { CachedError } from "../../core/base/errors.js";
 import { replacedResolvers } from "../../core/directive/compile/served-schema.js";
 import type { CacheParts } from "../../core/parts.js";
 
-/** Throws `CACHED_SCHEMA_INVALID`, now or later, if a loader of Mercurius replaces the resolver of a cached field, which then is not cached. */
+/**
+ * Throws `CACHED_SCHEMA_INVALID`, now or later, if a loader of Mercurius replaces the resolver of a
+ * cached field, which then is not cached.
+ */
 export function refuseLoaders(app: object, graphql: Loading, parts: CacheParts): void {
   const isCached = (coordinate: string): boolean => parts.rules.fields.has(coordinate);
   const refuse = (coordinates: readonly string[], caller: string): void => {
@@ -27,7 +30,10 @@ export function refuseLoaders(app: object, graphql: Loading, parts: CacheParts):
   };
 }
 
-/** Where Mercurius keeps what it makes the loaders of a request from: a class with a method for each loader. */
+/**
+ * Where Mercurius keeps what it makes the loaders of a request from: a class with a method for each
+ * loader.
+ */
 const FACTORY = "mercurius.loadersFactory";
 
 interface Loading {
@@ -35,7 +41,10 @@ interface Loading {
   defineLoaders?(loaders: Readonly<Record<string, object>>): void;
 }
 
-/** Returns the coordinates of the fields with a loader. None if this version of Mercurius keeps them elsewhere. */
+/**
+ * Returns the coordinates of the fields with a loader. None if this version of Mercurius keeps them
+ * elsewhere.
+ */
 function loaderNamesOf(app: object): string[] {
   for (let holder: object | null = app; holder !== null; holder = Object.getPrototypeOf(holder) as object | null) {
     const symbol = Object.getOwnPropertySymbols(holder).find(({ description }) => description === FACTORY);

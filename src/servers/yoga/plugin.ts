@@ -12,7 +12,8 @@ import type { EdgeOptions } from "../edge/options.js";
 
 /**
  * The plugin for GraphQL Yoga and envelop. `extensions.cached` reports what each cached field did,
- * and a server that is disposed of waits for loads and mutations under way. The cache itself stays open.
+ * and a server that is disposed of waits for loads and mutations under way. The cache itself stays
+ * open.
  *
  * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache, and `CACHED_SCHEMA_INVALID` for a
  * schema that uses `@cached` but was not passed through `applyCached`.
@@ -136,14 +137,15 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
 /** Options of `useCached`. */
 export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
   /**
-   * Keeps whole responses, for as long and for whom `@cacheControl`, `@cached` and what was read say, until a part of them is
-   * outdated or invalidated. Default: false.
+   * Keeps whole responses, for as long and for whom `@cacheControl`, `@cached` and what was read
+   * say, until a part of them is outdated or invalidated. Default: false.
    */
   readonly responses?: boolean | ResponsesOptions | undefined;
   /**
-   * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`, `@cached` and what was read say, and
-   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`. It purges nothing: a listener of
-   * `invalidation.finished` does, with the `tags` of the event. Yoga only. Default: false.
+   * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`,
+   * `@cached` and what was read say, and names what is in them in the headers `Cache-Tag` and
+   * `Surrogate-Key`. It purges nothing: a listener of `invalidation.finished` does, with the `tags`
+   * of the event. Yoga only. Default: false.
    */
   readonly edge?: boolean | EdgeOptions | undefined;
 }
@@ -153,7 +155,10 @@ interface YogaContext {
   readonly request?: object;
 }
 
-/** One execution, as envelop describes it to plugins. Yoga's context has the request's GraphQL parameters in `params`. */
+/**
+ * One execution, as envelop describes it to plugins. Yoga's context has the request's GraphQL
+ * parameters in `params`.
+ */
 interface Execution {
   readonly args: {
     readonly contextValue?: unknown;
@@ -181,7 +186,10 @@ interface Answered {
   setResponse(response: Response): void;
 }
 
-/** The hooks that GraphQL Yoga and envelop call, as a structural type: neither needs to be installed. */
+/**
+ * The hooks that GraphQL Yoga and envelop call, as a structural type: neither needs to be
+ * installed.
+ */
 export interface CachedYogaPlugin {
   onPluginInit(init: { readonly plugins: object[] }): void;
   onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
@@ -195,7 +203,10 @@ export interface CachedYogaPlugin {
 
 const isHttpRequest = (request: unknown): request is Request => request instanceof Object && "headers" in request;
 
-/** Returns an execution as an operation of the response cache. Undefined if it has no context, or is one that Yoga does not describe. */
+/**
+ * Returns an execution as an operation of the response cache. Undefined if it has no context, or is
+ * one that Yoga does not describe.
+ */
 function operationOf(
   { schema, document, contextValue: context, operationName, variableValues: variables, ...others }: Execution["args"],
   execute: () => unknown,

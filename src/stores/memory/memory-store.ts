@@ -51,7 +51,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       if (change === undefined) return result;
       put(key, change.to);
       if (before?.hasWaiters === true && change.to?.gen !== before.gen)
-        // Deferred, as if sent over a network: waiters must not run inside another caller's operation.
+        // Deferred, as if sent over a network: waiters must not run inside another caller's
+        // operation.
         asJob(() => {
           for (const { wake } of listeners) wake(key, change.forWaiters, before.gen);
         });
@@ -130,7 +131,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 export interface MemoryStoreOptions {
   /**
    * Maximum size of all entries in bytes, keys and values together. The least recently used entries
-   * are dropped first, and a value that is larger is not stored. An integer of at least 1024. Default: 64 MiB.
+   * are dropped first, and a value that is larger is not stored. An integer of at least 1024.
+   * Default: 64 MiB.
    */
   readonly maxBytes?: number;
   /** The clock of the store. Default: the monotonic clock of the process. */

@@ -3,11 +3,15 @@ import { EventEmitter } from "node:events";
 import type { Cancel } from "../../core/base/clock.js";
 import type { ScriptArgument } from "./define-script.js";
 
-/** What the store asks of a client, of ioredis and iovalkey or of node-redis. All strings in replies are buffers. */
+/**
+ * What the store asks of a client, of ioredis and iovalkey or of node-redis. All strings in replies
+ * are buffers.
+ */
 export interface ClientPort {
   /**
-   * What the client is doing, in the words of ioredis. `wait`: nothing, until its first command connects it. `end`: it was closed, or has
-   * given up. Any but `ready` means that it is not connected.
+   * What the client is doing, in the words of ioredis. `wait`: nothing, until its first command
+   * connects it. `end`: it was closed, or has given up. Any but `ready` means that it is not
+   * connected.
    */
   status(): string;
   /** What commands wait for, see `firstConnection`. Undefined: none was sent yet. */
@@ -16,22 +20,31 @@ export interface ClientPort {
   connect?(): void;
   place(): string;
   readonly events: ClientEvents;
-  /** The nodes of a Cluster. Undefined: the client has one server, whose name as a node is empty. */
+  /**
+   * The nodes of a Cluster. Undefined: the client has one server, whose name as a node is empty.
+   */
   readonly cluster?: ClusterNodes | undefined;
   /**
-   * Sends commands to one server in one round trip: that which serves the first key among them. Resolves with a reply to each
-   * command, in their order, and with an Error for each that failed. Never rejects.
+   * Sends commands to one server in one round trip: that which serves the first key among them.
+   * Resolves with a reply to each command, in their order, and with an Error for each that failed.
+   * Never rejects.
    */
   send(commands: readonly Command[]): Promise<readonly unknown[]>;
-  /** Sends a command whose slot has moved, wherever that is now. Rejects if it fails. Default: as any other. */
+  /**
+   * Sends a command whose slot has moved, wherever that is now. Rejects if it fails. Default: as
+   * any other.
+   */
   sendMoved?(command: Command): Promise<unknown>;
   /** Sends one MGET, what every hit waits for. Rejects if it fails. */
   mget(keys: readonly string[]): Promise<unknown>;
-  /** Returns how many bytes have arrived from a node on its present connection. Undefined if the client does not say. */
+  /**
+   * Returns how many bytes have arrived from a node on its present connection. Undefined if the
+   * client does not say.
+   */
   bytesReceivedFrom?(node: string): number | undefined;
   /**
-   * Opens a connection for messages, with the options that the client has now. `attempt`: since the last one that could be
-   * used. Undefined: there is no server to connect to yet.
+   * Opens a connection for messages, with the options that the client has now. `attempt`: since the
+   * last one that could be used. Undefined: there is no server to connect to yet.
    */
   openSubscriber(onEvent: OnConnectionEvent, onMessage: OnMessage, attempt: number): SubscriberConnection | undefined;
 }
@@ -48,7 +61,10 @@ export interface ClusterNodes {
   isConnectedTo(node: string): boolean;
 }
 
-/** Learns what becomes of a connection after that was returned. `end` may come twice, and follows `error` if the connection has ended. */
+/**
+ * Learns what becomes of a connection after that was returned. `end` may come twice, and follows
+ * `error` if the connection has ended.
+ */
 export type OnConnectionEvent = (name: "connect" | "ready" | "error" | "end", error?: unknown) => void;
 
 export type OnMessage = (channel: string, message: Buffer) => void;
@@ -56,7 +72,10 @@ export type OnMessage = (channel: string, message: Buffer) => void;
 /** A connection for messages, which a store opens besides its client. */
 export interface SubscriberConnection {
   close(): void;
-  /** Rejects with what the server replies if it refuses. May be called again for a channel that is subscribed. */
+  /**
+   * Rejects with what the server replies if it refuses. May be called again for a channel that is
+   * subscribed.
+   */
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
   /** Resolves when the server has replied to anything. Undefined: `subscribe` asks it each time. */
@@ -78,7 +97,10 @@ export interface ClientEvent {
 /** Has the client deliver an event, until what it returns is called. */
 export type StartEvent = (event: keyof ClientEvent, deliver: (...event: unknown[]) => void) => Cancel;
 
-/** One listener on the client for each event, however many stores listen: the EventEmitter of a client warns about more than ten. */
+/**
+ * One listener on the client for each event, however many stores listen: the EventEmitter of a
+ * client warns about more than ten.
+ */
 export class ClientEvents {
   readonly #start: StartEvent;
   readonly #emitter = new EventEmitter().setMaxListeners(0);
@@ -88,7 +110,10 @@ export class ClientEvents {
     this.#start = start;
   }
 
-  /** Calls `listener`, which must not listen already, with each event. Returns a function that ends that. */
+  /**
+   * Calls `listener`, which must not listen already, with each event. Returns a function that ends
+   * that.
+   */
   listen<Event extends keyof ClientEvent>(event: Event, listener: (...event: ClientEvent[Event]) => void): Cancel {
     if (!this.#stops.has(event))
       this.#stops.set(
@@ -122,8 +147,8 @@ export const anyOf = <Item>(items: readonly Item[]): Item | undefined => items[r
 export type RedisClient = IoredisClient | NodeRedisClient;
 
 /**
- * The part of a client of ioredis 5.4 or newer, ioredis 6 and iovalkey that the store uses: standalone, behind Sentinel and
- * as a Cluster.
+ * The part of a client of ioredis 5.4 or newer, ioredis 6 and iovalkey that the store uses:
+ * standalone, behind Sentinel and as a Cluster.
  */
 export interface IoredisClient {
   readonly options: object;
@@ -150,8 +175,8 @@ export interface RedisPipeline {
 }
 
 /**
- * What the clients of node-redis (the packages `redis` and `@redis/client`) 5 or newer have in common: those of `createClient`,
- * `createCluster` and `createSentinel`.
+ * What the clients of node-redis (the packages `redis` and `@redis/client`) 5 or newer have in
+ * common: those of `createClient`, `createCluster` and `createSentinel`.
  */
 export interface NodeRedisClient {
   readonly isOpen: boolean;

@@ -10,8 +10,9 @@ import { type RedisClock, readHeadOf } from "./redis-clock.js";
 import { markMissingRight } from "./replies.js";
 
 /**
- * Reads entries and the head of the clock in one round trip, which every hit waits for: on a single server with one command, without groups.
- * MGET blocks the server for a short time only, unlike a script.
+ * Reads entries and the head of the clock in one round trip, which every hit waits for: on a single
+ * server with one command, without groups. MGET blocks the server for a short time only, unlike a
+ * script.
  */
 export function entryReader(
   port: ClientPort,
@@ -19,7 +20,10 @@ export function entryReader(
   times: ServerTimes,
   invalidations: RedisClock,
 ): Store["read"] {
-  /** With TIME before them if the time of the node is not known. If TIME has failed, its error is in the place of all replies. */
+  /**
+   * With TIME before them if the time of the node is not known. If TIME has failed, its error is in
+   * the place of all replies.
+   */
   async function sendTimed(
     node: string,
     commands: readonly Command[],
@@ -57,7 +61,10 @@ export function entryReader(
     return serverRead(values, keys.length, Math.floor(nowAtSend + clock.now() - sentAt));
   }
 
-  /** One MGET per slot, in one pipeline per node. What a node does not reply to has failed; rejects if all have. */
+  /**
+   * One MGET per slot, in one pipeline per node. What a node does not reply to has failed; rejects
+   * if all have.
+   */
   async function readCluster(keys: readonly string[]): Promise<StoreRead> {
     let head: Buffer | undefined;
     let isHeadAsked = false;
@@ -118,7 +125,10 @@ export class ServerTimes {
     this.#clock = clock;
   }
 
-  /** Returns the node's time at `at`, an instant of this process, if its last TIME reply is recent enough, else undefined. */
+  /**
+   * Returns the node's time at `at`, an instant of this process, if its last TIME reply is recent
+   * enough, else undefined.
+   */
   now(node: string, at = this.#clock.now()): number | undefined {
     const known = this.#known.get(node);
     if (known === undefined) return undefined;
@@ -127,8 +137,9 @@ export class ServerTimes {
   }
 
   /**
-   * Records the reply to a TIME that was sent at `sentAt`, from which it counts: a process that reads it late takes the node's time for later than it
-   * is, never for earlier, and serves no value beyond its age. Returns the node's time now in milliseconds; 0 for an error.
+   * Records the reply to a TIME that was sent at `sentAt`, from which it counts: a process that
+   * reads it late takes the node's time for later than it is, never for earlier, and serves no
+   * value beyond its age. Returns the node's time now in milliseconds; 0 for an error.
    */
   record(node: string, reply: unknown, sentAt: number): number {
     if (reply instanceof Error) return 0;
@@ -139,7 +150,10 @@ export class ServerTimes {
     return Math.floor(serverNow + readAt - sentAt);
   }
 
-  /** The latest time on the node at which the caller still waits for a reply; 0 if its time is unknown. */
+  /**
+   * The latest time on the node at which the caller still waits for a reply; 0 if its time is
+   * unknown.
+   */
   notAfter(node: string, patienceMs: number): number {
     const known = this.#known.get(node);
     return known === undefined ? 0 : Math.ceil(this.#clock.now() + known.offset.ms + patienceMs);
@@ -149,11 +163,17 @@ export class ServerTimes {
 interface KnownTime {
   readonly serverNow: number;
   readonly at: number;
-  /** The largest offset observed, from which `notAfter` is computed: the server's clock is at least that far ahead. */
+  /**
+   * The largest offset observed, from which `notAfter` is computed: the server's clock is at least
+   * that far ahead.
+   */
   readonly offset: ServerOffset;
 }
 
-/** For how long a server's time is extrapolated: a busy process sends TIME ten times a second, not with every read. */
+/**
+ * For how long a server's time is extrapolated: a busy process sends TIME ten times a second, not
+ * with every read.
+ */
 const EXTRAPOLATE_MS = 100;
 
 /** Returns the milliseconds since 1970 that a server has replied to TIME. */

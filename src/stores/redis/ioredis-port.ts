@@ -13,7 +13,8 @@ import type { ScriptArgument } from "./define-script.js";
 /** Returns the port of a client of ioredis or iovalkey. */
 export function ioredisPort(client: IoredisClient): ClientPort {
   const cluster = isCluster(client) ? client : undefined;
-  // ioredis then loses the name of a command that is passed to `callBuffer`, so that only explicit pipelines can be used.
+  // ioredis then loses the name of a command that is passed to `callBuffer`, so that only explicit
+  // pipelines can be used.
   const isAutoPipelined =
     (client.options as { enableAutoPipelining?: boolean } | undefined)?.enableAutoPipelining === true;
 
@@ -71,7 +72,10 @@ export function ioredisPort(client: IoredisClient): ClientPort {
   };
 }
 
-/** ioredis before 5.9, and iovalkey, find the keys of a command by its name in lower case. Without keys, a Cluster client asks any node. */
+/**
+ * ioredis before 5.9, and iovalkey, find the keys of a command by its name in lower case. Without
+ * keys, a Cluster client asks any node.
+ */
 const nameOf = ({ name }: Command): string => name.toLowerCase();
 
 function onlyOf([reply]: readonly unknown[]): unknown {
@@ -106,8 +110,9 @@ function addressOf({ options }: IoredisClient): string {
 }
 
 /**
- * Of connections that a store opens for itself. They never reconnect by themselves, since that would be with the credentials that the client had
- * when they were made, and have no options that change replies.
+ * Of connections that a store opens for itself. They never reconnect by themselves, since that
+ * would be with the credentials that the client had when they were made, and have no options that
+ * change replies.
  */
 const OWN_OPTIONS = {
   lazyConnect: false,
@@ -131,8 +136,8 @@ const OWN_OPTIONS = {
 } as const;
 
 /**
- * Whoever replaces the credentials of a Cluster may do so in the options of its nodes, or in those that it gives to new ones, so attempts use
- * the two in turn.
+ * Whoever replaces the credentials of a Cluster may do so in the options of its nodes, or in those
+ * that it gives to new ones, so attempts use the two in turn.
  */
 function credentialsOf({ options }: IoredisCluster, attempt: number): object {
   const { redisOptions = {} } = options as { redisOptions?: { username?: string; password?: string } };

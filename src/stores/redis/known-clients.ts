@@ -19,15 +19,15 @@ export function portOf(client: RedisClient): ClientPort {
 }
 
 /**
- * Runs scripts in one round trip, on any client that `redisStore` takes. All keys must be in one slot. Resolves with one reply per call,
- * an Error for each that failed. Never rejects.
+ * Runs scripts in one round trip, on any client that `redisStore` takes. All keys must be in one
+ * slot. Resolves with one reply per call, an Error for each that failed. Never rejects.
  */
 export const runScripts = (client: RedisClient, calls: readonly ScriptCall[]): Promise<readonly unknown[]> =>
   sendScripts(portOf(client), calls);
 
 /**
- * Returns why a value cannot be used as a client, and what to do; undefined if it can be. docs/stores.md lists the options of
- * all clients.
+ * Returns why a value cannot be used as a client, and what to do; undefined if it can be.
+ * docs/stores.md lists the options of all clients.
  */
 export function problemOfClient(value: unknown): string | undefined {
   if (isNodeRedis(value)) return isPool(value) ? notThis(POOL) : problemOfNodeRedis(value);
@@ -51,7 +51,10 @@ function mistakenFor(value: unknown): string {
 
 const isPool = (value: unknown): boolean => typeof value === "object" && value !== null && "idleClients" in value;
 
-/** The client options with which it would read from a replica, or run no commands. Those of a Cluster's nodes are in `redisOptions`. */
+/**
+ * The client options with which it would read from a replica, or run no commands. Those of a
+ * Cluster's nodes are in `redisOptions`.
+ */
 interface IoredisOptions {
   readonly scaleReads?: unknown;
   readonly readOnly?: boolean;

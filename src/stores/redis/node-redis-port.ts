@@ -4,7 +4,10 @@ import { anyOf, ClientEvents, type ClientPort, type Command, listen, type NodeRe
 import { slotOfKey } from "./pipeline.js";
 import { isMissingRight } from "./replies.js";
 
-/** Returns the port of a client of node-redis: that of `createClient`, `createCluster` or `createSentinel`. */
+/**
+ * Returns the port of a client of node-redis: that of `createClient`, `createCluster` or
+ * `createSentinel`.
+ */
 export function nodeRedisPort(client: NodeRedisClient): ClientPort {
   const { serverFor, original, ...kind } = kindOf(client);
   return {
@@ -21,7 +24,8 @@ export function nodeRedisPort(client: NodeRedisClient): ClientPort {
     openSubscriber(onEvent, onMessage) {
       const server = original();
       if (server === undefined) return undefined;
-      // Closing a client of node-redis does not end a socket that is still being opened: it would become ready, and stay.
+      // Closing a client of node-redis does not end a socket that is still being opened: it would
+      // become ready, and stay.
       const closing = new AbortController();
       const socket = { ...server.options?.socket, ...OWN_SOCKET, signal: closing.signal };
       const connection = server.duplicate({ ...OWN_OPTIONS, socket });
@@ -59,7 +63,10 @@ export function nodeRedisPort(client: NodeRedisClient): ClientPort {
 interface NodeRedisKind extends Pick<ClientPort, "status" | "place" | "events" | "cluster" | "sendMoved"> {
   /** Returns the client of the server that a key is on; without a key, of any. */
   readonly serverFor: (key: string | undefined) => NodeRedisServer | Promise<NodeRedisServer>;
-  /** Returns what connections for messages are duplicated from. Undefined: there is no server to connect to yet. */
+  /**
+   * Returns what connections for messages are duplicated from. Undefined: there is no server to
+   * connect to yet.
+   */
   readonly original: () => NodeRedisServer | undefined;
 }
 
@@ -137,8 +144,8 @@ function clusterKind(client: NodeRedisCluster): NodeRedisKind {
 }
 
 /**
- * The commands go to the client of the master itself. Otherwise those of a tick would wait for each other: each takes a lease of that client,
- * of which there is one by default.
+ * The commands go to the client of the master itself. Otherwise those of a tick would wait for each
+ * other: each takes a lease of that client, of which there is one by default.
  */
 function sentinelKind(sentinel: NodeRedisSentinel): NodeRedisKind {
   let master: NodeRedisServer | undefined;
@@ -156,7 +163,8 @@ function sentinelKind(sentinel: NodeRedisSentinel): NodeRedisKind {
       listen(found, "error", (error: Error) => events.emit("error", error)),
       listen(found, "connect", () => events.emit("connecting")),
       listen(found, "ready", () => events.emit("ready")),
-      // The Sentinel client has closed it: there is another master, or it was closed itself, which it says only later.
+      // The Sentinel client has closed it: there is another master, or it was closed itself, which
+      // it says only later.
       listen(found, "end", () => {
         events.emit("end");
         find().catch(() => undefined);
@@ -195,7 +203,10 @@ function sentinelKind(sentinel: NodeRedisSentinel): NodeRedisKind {
   };
 }
 
-/** Sends one command. node-redis writes all commands of a turn of the event loop at once, so they need no pipeline. */
+/**
+ * Sends one command. node-redis writes all commands of a turn of the event loop at once, so they
+ * need no pipeline.
+ */
 const sendTo = (server: NodeRedisServer, command: Command): Promise<unknown> =>
   server.sendCommand(argsOf(command), server.isReady ? READY_OPTIONS : COMMAND_OPTIONS);
 
@@ -216,14 +227,23 @@ function ignoreMissingRight(error: unknown): void {
   if (!isMissingRight(error)) throw error;
 }
 
-/** The types of RESP whose values are to be buffers: simple, blob and verbatim strings. Their keys are the bytes with which they begin. */
+/**
+ * The types of RESP whose values are to be buffers: simple, blob and verbatim strings. Their keys
+ * are the bytes with which they begin.
+ */
 const BUFFERS = Object.fromEntries(["+", "$", "="].map((type) => [type.charCodeAt(0), Buffer]));
 /** In the place of the command options of the client, except its time limit and its signal. */
 const COMMAND_OPTIONS = { typeMapping: BUFFERS, asap: false } as const;
-/** While the client is connected. The time limit of the client is for commands that wait until it is, and costs as much as they do. */
+/**
+ * While the client is connected. The time limit of the client is for commands that wait until it
+ * is, and costs as much as they do.
+ */
 const READY_OPTIONS = { ...COMMAND_OPTIONS, timeout: undefined } as const;
 
-/** Of connections that a store opens for itself. They do not reconnect, as those to ioredis do not, and have no client-side cache of their own. */
+/**
+ * Of connections that a store opens for itself. They do not reconnect, as those to ioredis do not,
+ * and have no client-side cache of their own.
+ */
 const OWN_OPTIONS = {
   disableOfflineQueue: false,
   commandsQueueMaxLength: undefined,
@@ -234,7 +254,10 @@ const OWN_OPTIONS = {
 } as const;
 const OWN_SOCKET = { reconnectStrategy: false, socketTimeout: undefined } as const;
 
-/** What the store uses of a node-redis client of one server: that of `createClient`, or of a node of a Cluster or Sentinel. */
+/**
+ * What the store uses of a node-redis client of one server: that of `createClient`, or of a node of
+ * a Cluster or Sentinel.
+ */
 interface NodeRedisServer {
   readonly isOpen: boolean;
   readonly isReady: boolean;

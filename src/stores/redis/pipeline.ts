@@ -24,8 +24,9 @@ export async function send(port: ClientPort, commands: readonly Command[]): Prom
 }
 
 /**
- * Resolves once a client that connects for the first time is connected, or has failed to be: without an offline queue, it
- * refuses commands until then, although nothing is wrong with the server. No command waits here after that.
+ * Resolves once a client that connects for the first time is connected, or has failed to be:
+ * without an offline queue, it refuses commands until then, although nothing is wrong with the
+ * server. No command waits here after that.
  */
 function firstConnection(port: ClientPort): Promise<void> {
   const { events } = port;
@@ -56,8 +57,9 @@ export interface NodeKeys {
 const KEYS_PER_SCRIPT = 50;
 
 /**
- * Whether a command was not run because its slot has moved: the node redirected it, or the client has just learned of the move. CLUSTERDOWN and
- * TRYAGAIN do not count, since they do not resolve within a time budget.
+ * Whether a command was not run because its slot has moved: the node redirected it, or the client
+ * has just learned of the move. CLUSTERDOWN and TRYAGAIN do not count, since they do not resolve
+ * within a time budget.
  */
 const isMoved = (reply: unknown): boolean =>
   reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
@@ -68,9 +70,8 @@ export interface ScriptCall {
 }
 
 /**
- * Sends script calls to one node by hash, in one round trip. Calls of
- * scripts that the server does not have are sent once more, the first of each with its source. Returns one reply per
- * call.
+ * Sends script calls to one node by hash, in one round trip. Calls of scripts that the server does
+ * not have are sent once more, the first of each with its source. Returns one reply per call.
  */
 export async function sendScripts(port: ClientPort, calls: readonly ScriptCall[]): Promise<readonly unknown[]> {
   const byHash = ({ script, args }: ScriptCall): Command => ({ name: "EVALSHA", args: [script.sha, ...args] });
@@ -96,7 +97,10 @@ export const nodeOf = (cluster: ClusterNodes, key: string): string => nodeOfSlot
 
 const nodeOfSlot = (cluster: ClusterNodes, slot: number): string => cluster.masterOf(slot) ?? `slot ${slot}`;
 
-/** Groups `keys` by the node that serves them. Only on a Cluster, keys have to share a slot to share a call. */
+/**
+ * Groups `keys` by the node that serves them. Only on a Cluster, keys have to share a slot to share
+ * a call.
+ */
 export function groupByNode({ cluster }: ClientPort, keys: readonly string[]): readonly NodeKeys[] {
   if (cluster === undefined) return [{ node: "", calls: chunksOf([...keys.keys()], KEYS_PER_SCRIPT) }];
   const slots = [...groupBy(keys, slotOfKey)];
@@ -114,8 +118,9 @@ export function chunksOf<Item>(items: readonly Item[], size: number): (readonly 
 }
 
 /**
- * Sends calls to the nodes of `keys`, to all in parallel. `sendTo` resolves with a list of replies for each call, or an Error. Returns one reply
- * per key in the order of `keys`, with an Error for each key whose call failed. Rejects if all calls failed.
+ * Sends calls to the nodes of `keys`, to all in parallel. `sendTo` resolves with a list of replies
+ * for each call, or an Error. Returns one reply per key in the order of `keys`, with an Error for
+ * each key whose call failed. Rejects if all calls failed.
  */
 export async function sendByNode(
   port: ClientPort,
@@ -145,7 +150,10 @@ export interface ScriptRun<Args extends readonly string[]> {
   readonly moreKeys?: readonly string[];
 }
 
-/** Runs a script over keys. Its reply is a list with one for each key, or one for all. See `sendByNode`. */
+/**
+ * Runs a script over keys. Its reply is a list with one for each key, or one for all. See
+ * `sendByNode`.
+ */
 export const runScript = <Args extends readonly string[]>(
   port: ClientPort,
   { script, keys, argsOf, values = [], moreKeys }: ScriptRun<Args>,
@@ -172,7 +180,10 @@ const CRC16: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
   return crc & 0xffff;
 });
 
-/** What is between the first `{` and the next `}`, or the whole key if there is nothing (Redis Cluster specification, "Hash tags"). */
+/**
+ * What is between the first `{` and the next `}`, or the whole key if there is nothing (Redis
+ * Cluster specification, "Hash tags").
+ */
 function hashTagIn(key: string): string {
   const open = key.indexOf("{");
   const close = open === -1 ? -1 : key.indexOf("}", open + 1);

@@ -9,11 +9,14 @@ import { appendClock } from "./scripts/append-clock.js";
 import { raiseClock } from "./scripts/raise-clock.js";
 
 /**
- * The invalidation clock in Redis: its head and its log. On a Cluster, both are on one master, and copies of the head on all of them, which
- * reads of any node include. A copy is raised before an invalidation is confirmed.
+ * The invalidation clock in Redis: its head and its log. On a Cluster, both are on one master, and
+ * copies of the head on all of them, which reads of any node include. A copy is raised before an
+ * invalidation is confirmed.
  */
 export class RedisClock implements CopiedClock {
-  /** The key of the head on a server that is no Cluster, if the store has been opened for a cache. */
+  /**
+   * The key of the head on a server that is no Cluster, if the store has been opened for a cache.
+   */
   key: string | undefined = undefined;
   logKey = "";
   readonly #port: ClientPort;
@@ -25,7 +28,10 @@ export class RedisClock implements CopiedClock {
     this.#port = port;
   }
 
-  /** Sets the name with which all its keys begin. It is also that of the channel on which each new head is published. */
+  /**
+   * Sets the name with which all its keys begin. It is also that of the channel on which each new
+   * head is published.
+   */
   open(name: string): void {
     this.#channel = name;
     const isOne = this.#port.cluster === undefined;
@@ -42,7 +48,10 @@ export class RedisClock implements CopiedClock {
     return cluster && this.#copies.find((copy) => nodeOf(cluster, copy) === node);
   }
 
-  /** Returns what a copy on any node shows: of the first of two nodes to reply. Undefined if neither does. */
+  /**
+   * Returns what a copy on any node shows: of the first of two nodes to reply. Undefined if neither
+   * does.
+   */
   async headElsewhere(): Promise<Buffer | undefined> {
     const { cluster } = this.#port;
     const [first] = this.#copies;
@@ -86,7 +95,10 @@ export class RedisClock implements CopiedClock {
   }
 }
 
-/** On a Cluster, every fourth hash tag has a copy of the head: enough for 16 masters, and few to raise. */
+/**
+ * On a Cluster, every fourth hash tag has a copy of the head: enough for 16 masters, and few to
+ * raise.
+ */
 const COPIES_EACH = 4;
 
 export const readHeadOf = (copy: string): Command => ({ name: "GETRANGE", args: [copy, 0, HEAD_BYTES - 1] });

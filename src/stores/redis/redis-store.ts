@@ -33,8 +33,8 @@ import { Subscriber } from "./subscriber.js";
  * Creates a store on Redis 6.2 or newer, shared by all processes that use the same prefix. Each
  * entry is a single string, so the store works the same on a Cluster and on a single server. The
  * client is never closed; the connections that the store duplicates from it are closed with the
- * last cache that uses the store.
- * Throws `CACHED_OPTION_INVALID` if `client` is not a client that can be used, such as one with a `keyPrefix`.
+ * last cache that uses the store. Throws `CACHED_OPTION_INVALID` if `client` is not a client that
+ * can be used, such as one with a `keyPrefix`.
  */
 export function redisStore(options: RedisStoreOptions): Store {
   if (isClient(options))
@@ -64,8 +64,9 @@ const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
 /** Options of `redisStore`. */
 export interface RedisStoreOptions {
   /**
-   * A client of ioredis (5.4 or newer), iovalkey or node-redis (5 or newer): standalone, behind Sentinel, or a Cluster. It is
-   * never closed. One of node-redis has to be connected or connecting.
+   * A client of ioredis (5.4 or newer), iovalkey or node-redis (5 or newer): standalone, behind
+   * Sentinel, or a Cluster. It is never closed. One of node-redis has to be connected or
+   * connecting.
    */
   readonly client: RedisClient;
   /** Source of time and timers. Default: the system clock. */
@@ -74,7 +75,10 @@ export interface RedisStoreOptions {
 
 const CONNECTIONS: unique symbol = Symbol("graphql-cached.connections");
 
-/** Returns what the stores on a client share. It hangs on the port, and so on the client. `clock`: used if there is none yet. */
+/**
+ * Returns what the stores on a client share. It hangs on the port, and so on the client. `clock`:
+ * used if there is none yet.
+ */
 function connectionsOf(
   port: ClientPort,
   clock: Clock,
@@ -92,8 +96,8 @@ function storeOn(port: ClientPort, clock: Clock): Store {
   let names: StoreNames | undefined;
   const channel = (): { readonly wakeChannel: string } => ({ wakeChannel: names?.wakeChannel ?? "" });
   /**
-   * The names of processes that report, by when their reports expire on the server's clock, and what the names of their reports begin with:
-   * all of one slot.
+   * The names of processes that report, by when their reports expire on the server's clock, and
+   * what the names of their reports begin with: all of one slot.
    */
   const reports = (): string => `${names?.reports ?? ""}:{0}`;
 
@@ -195,7 +199,8 @@ function storeOn(port: ClientPort, clock: Clock): Store {
       const onFailure = (use: ConnectionFailure["use"]) => (error: Error | undefined) =>
         connectionChanged?.({ use, node: "", error });
       const stops = [
-        // The client is listened to before anything else is, so that a cache knows first that the store is back.
+        // The client is listened to before anything else is, so that a cache knows first that the
+        // store is back.
         port.events.listen("ready", () => reconnected?.()),
         errors.watch(),
         subscriber.listen(opened.wakeChannel, { onMessage, onFailure: onFailure("wake-ups") }),

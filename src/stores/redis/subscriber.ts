@@ -6,10 +6,12 @@ import { withoutNesting } from "./connection-errors.js";
 import { isRefusal } from "./replies.js";
 
 /**
- * Receives the messages of all channels of a client, and passes them to listeners. The connection that it opens besides the client is
- * there while anybody listens and the client is not closed. On a Cluster it leads to one node, to which the others forward all messages.
- * Whenever it has ended, another one is duplicated from the client, after a pause, or at once when the client itself has connected again.
- * A connection that cannot be opened while the client has none either is the client's trouble, and not reported here.
+ * Receives the messages of all channels of a client, and passes them to listeners. The connection
+ * that it opens besides the client is there while anybody listens and the client is not closed. On
+ * a Cluster it leads to one node, to which the others forward all messages. Whenever it has ended,
+ * another one is duplicated from the client, after a pause, or at once when the client itself has
+ * connected again. A connection that cannot be opened while the client has none either is the
+ * client's trouble, and not reported here.
  */
 export class Subscriber {
   readonly #port: ClientPort;
@@ -62,7 +64,8 @@ export class Subscriber {
         if (this.#connection === undefined && this.#retryTimer === undefined) this.#connect();
       }),
       events.listen("ready", () => {
-        // Also gives up an attempt that began before the client was connected again: it may wait for a lost packet.
+        // Also gives up an attempt that began before the client was connected again: it may wait
+        // for a lost packet.
         if (this.#liveAt !== undefined || this.#failedAttempts === 0) return;
         this.#stop();
         this.#connect();
@@ -106,7 +109,8 @@ export class Subscriber {
   #checkLater(connection: SubscriberConnection): void {
     this.#timer = this.#clock.after(CHECK_EVERY_MS, () => {
       this.#timer = this.#clock.after(CHECK_TIMEOUT_MS, () => this.#drop(connection, UNANSWERED()));
-      // Replied to without a right that the store needs for nothing else, and tries again what the server has refused.
+      // Replied to without a right that the store needs for nothing else, and tries again what the
+      // server has refused.
       Promise.all([this.#subscribeAll(connection), connection.ping?.()]).then(
         () => {
           if (this.#connection !== connection) return;
@@ -182,9 +186,14 @@ export class Subscriber {
 }
 
 export interface ChannelListener {
-  /** Undefined: messages may have been lost. Any client of the server may publish on the channel. */
+  /**
+   * Undefined: messages may have been lost. Any client of the server may publish on the channel.
+   */
   onMessage(message: Buffer | undefined): void;
-  /** No messages arrive because of `error`; undefined: that is over, or was not so. Called at once, and with each change. */
+  /**
+   * No messages arrive because of `error`; undefined: that is over, or was not so. Called at once,
+   * and with each change.
+   */
   onFailure(error: Error | undefined): void;
 }
 

@@ -31,7 +31,10 @@ import { messageOf } from "../../core/base/errors.js";
 import { entityKeysOf } from "../../core/directive/compile/reference.js";
 import { CACHED_SDL } from "../../generated/schema.js";
 
-/** Returns the schema of a module, or that of SDL files. `policies`: those of the options, by coordinate. */
+/**
+ * Returns the schema of a module, or that of SDL files. `policies`: those of the options, by
+ * coordinate.
+ */
 export async function readSchema(paths: readonly string[], policies: object = {}): Promise<GraphQLSchema> {
   const [path = ""] = paths;
   if (!MODULE.test(extname(path)))
@@ -56,8 +59,8 @@ async function readSdl(path: string): Promise<DocumentNode> {
 }
 
 /**
- * Builds a schema as a server would: the types of all files are merged, and directives and scalars that no file defines, such as
- * those of federation, can be used with any arguments.
+ * Builds a schema as a server would: the types of all files are merged, and directives and scalars
+ * that no file defines, such as those of federation, can be used with any arguments.
  */
 function schemaOf(documents: readonly DocumentNode[], cached: Set<string>): GraphQLSchema {
   const own = parse(CACHED_SDL, { noLocation: true }).definitions;
@@ -69,7 +72,9 @@ function schemaOf(documents: readonly DocumentNode[], cached: Set<string>): Grap
   return schema;
 }
 
-/** Makes one definition of each type, with extensions. The first definition of a directive counts. */
+/**
+ * Makes one definition of each type, with extensions. The first definition of a directive counts.
+ */
 function merged(definitions: readonly DefinitionNode[]): DefinitionNode[] {
   const defined = new Set<string>();
   const asKind = (node: DefinitionNode, from: string, to: string): DefinitionNode =>
@@ -115,8 +120,9 @@ const LOCATIONS =
 const FEDERATION_SCALAR = /^(_?FieldSet|_Any|link__Import|federation__\w+)$/;
 
 /**
- * SDL has no resolvers. Fields with a policy have one, or the policy would be of no use, and so have fields of root types and fields
- * with arguments. Entity types with a policy have a `__resolveReference`.
+ * SDL has no resolvers. Fields with a policy have one, or the policy would be of no use, and so
+ * have fields of root types and fields with arguments. Entity types with a policy have a
+ * `__resolveReference`.
  */
 function addResolvers(schema: GraphQLSchema, policies: ReadonlySet<string>): void {
   const roots: readonly unknown[] = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
@@ -134,14 +140,18 @@ function addResolvers(schema: GraphQLSchema, policies: ReadonlySet<string>): voi
         field.resolve = resolve;
     }
   }
-  // Some field loads the values of a type with a policy: if none is known to, any of them can be the one.
+  // Some field loads the values of a type with a policy: if none is known to, any of them can be
+  // the one.
   for (const { name } of types.filter((type) => isCached(type.name))) {
     const returning = all.filter(({ type }) => getNamedType(type).name === name);
     if (returning.every((field) => field.resolve === undefined)) for (const field of returning) field.resolve = resolve;
   }
 }
 
-/** Returns what is wrong with the places of directives, each with its own: `applyCached` reads those of fields and types only. */
+/**
+ * Returns what is wrong with the places of directives, each with its own: `applyCached` reads those
+ * of fields and types only.
+ */
 export function misplacedDirectives(schema: GraphQLSchema): string[] {
   const definitions = Object.values(schema.getTypeMap()).flatMap(({ astNode, extensionASTNodes = [] }) =>
     [astNode, ...extensionASTNodes].filter((node) => node != null),
@@ -154,7 +164,9 @@ export function misplacedDirectives(schema: GraphQLSchema): string[] {
 
 const OWN = /"@(cached|invalidates)"/;
 
-/** Returns where the directive at a coordinate is, such as `schema.graphql:4:7  `. Empty: in no file. */
+/**
+ * Returns where the directive at a coordinate is, such as `schema.graphql:4:7 `. Empty: in no file.
+ */
 export function placeOf(schema: GraphQLSchema, coordinate = ""): string {
   const [typeName = ""] = coordinate.split(".");
   const found = [...directivesAt(schema, coordinate), ...directivesAt(schema, typeName)];

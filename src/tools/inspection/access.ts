@@ -3,8 +3,8 @@ import { checkOptionNames } from "../../core/base/option-names.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
 
 /**
- * Returns a function that asks the option `allow` of the resolvers that `caller` returns, and logs the first exception of it.
- * Throws `CACHED_OPTION_INVALID` if it is missing: there is no default.
+ * Returns a function that asks the option `allow` of the resolvers that `caller` returns, and logs
+ * the first exception of it. Throws `CACHED_OPTION_INVALID` if it is missing: there is no default.
  */
 export function checkedAllow(options: unknown, caller: string, logger: Logger): (context: unknown) => Promise<boolean> {
   if (typeof options === "object" && options !== null) checkOptionNames(options, caller, ["allow"]);
@@ -24,7 +24,9 @@ export function checkedAllow(options: unknown, caller: string, logger: Logger): 
 
 type Allow = (context: never) => unknown;
 
-/** Whether `allow` returns exactly true for this context. Never rejects: an exception denies access. */
+/**
+ * Whether `allow` returns exactly true for this context. Never rejects: an exception denies access.
+ */
 export async function isAllowed(allow: Allow, context: unknown, report?: (error: unknown) => void): Promise<boolean> {
   try {
     return (await allow(context as never)) === true;

@@ -29,8 +29,8 @@ export function since(before: Tallies, now: Tallies): Tallies {
 }
 
 /**
- * Returns the sum of what the processes have counted. `process`: the id of the only one that is wanted. Throws `CACHED_OPTION_INVALID`
- * if none has this id.
+ * Returns the sum of what the processes have counted. `process`: the id of the only one that is
+ * wanted. Throws `CACHED_OPTION_INVALID` if none has this id.
  */
 export function describeCounts(
   reports: readonly ProcessReport[],

@@ -30,11 +30,11 @@ import type {
 } from "../../generated/schema.js";
 
 /**
- * Describes the entry of a field or loader as the store has it, evaluated as a reader would. Reads only, and counts as no read. `events`:
- * those of all processes, to find who has invalidated it.
+ * Describes the entry of a field or loader as the store has it, evaluated as a reader would. Reads
+ * only, and counts as no read. `events`: those of all processes, to find who has invalidated it.
  *
- * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` if `args` name no
- * entry, and with `CACHED_STORE_UNAVAILABLE`.
+ * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` if
+ * `args` name no entry, and with `CACHED_STORE_UNAVAILABLE`.
  */
 export async function describeEntry(
   parts: CacheParts,
@@ -124,7 +124,10 @@ function valueIn({ invalidations, packing, longestMs }: CacheParts, { key, polic
 
 type Value = NonNullable<ReturnType<typeof valueIn>>;
 
-/** One way to invalidate an entry, and the positions at which it last was; 0: not since the log of invalidations goes back. */
+/**
+ * One way to invalidate an entry, and the positions at which it last was; 0: not since the log of
+ * invalidations goes back.
+ */
 interface Way extends Readonly<Record<InvalidatingKind, number>> {
   readonly reason: CacheEntryReasonCode;
   readonly subjects: readonly Subject[];
@@ -227,7 +230,10 @@ const USES: Readonly<Partial<Record<Freshness, CacheEntryUse>>> = {
 const useOf = ({ freshness, isSoft }: Value): CacheEntryUse =>
   freshness === "fresh" && isSoft ? "STALE" : (USES[freshness] ?? "NONE");
 
-/** Returns the invalidation that has named one of the subjects at that time, as the clocks of two processes agree on it. */
+/**
+ * Returns the invalidation that has named one of the subjects at that time, as the clocks of two
+ * processes agree on it.
+ */
 function eventAt(
   events: readonly CacheEvent[],
   subjects: readonly Subject[],
@@ -246,7 +252,10 @@ function eventAt(
     .sort((a, b) => distanceOf(a) - distanceOf(b))[0];
 }
 
-/** By how much the time of a process may differ from that of the store, and how long an invalidation may take. */
+/**
+ * By how much the time of a process may differ from that of the store, and how long an invalidation
+ * may take.
+ */
 const CLOCK_ERROR_MS = 10_000;
 
 function leaseOf({ token = "", gen, untilAt, hasWaiters = false }: Entry, now: number, toDate: (at: number) => string) {
@@ -260,7 +269,12 @@ function leaseOf({ token = "", gen, untilAt, hasWaiters = false }: Entry, now: n
   } satisfies CacheEntryLease;
 }
 
-/** A lease that would be held for longer, or begin later, is one whose `gen` does not begin with a time. */
+/**
+ * A lease that would be held for longer, or begin later, is one whose `gen` does not begin with a
+ * time.
+ */
 const MAX_LEASE_MS = 24 * 3_600_000;
-/** By how much two processes may take the time of a store for different ones: a second on memcached. */
+/**
+ * By how much two processes may take the time of a store for different ones: a second on memcached.
+ */
 const MAX_CLOCK_ERROR_MS = 5_000;

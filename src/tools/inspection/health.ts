@@ -38,7 +38,10 @@ export interface StoreNodeHealth {
   readonly isReachable: boolean;
   /** How long its reply took just now, in milliseconds; null if there was none. */
   readonly replyMs: number | null;
-  /** Its circuit breaker. `since`: when it was opened or closed; null: closed since the process started. */
+  /**
+   * Its circuit breaker. `since`: when it was opened or closed; null: closed since the process
+   * started.
+   */
   readonly breaker: { readonly state: "CLOSED" | "OPEN" | "HALF_OPEN"; readonly since: string | null };
   /** The last operation that failed; null if there was none since the process started. */
   readonly lastFailure: { readonly at: string; readonly message: string } | null;
@@ -47,8 +50,8 @@ export interface StoreNodeHealth {
 /** The health of a cache in this process, as plain data. Times are ISO 8601 in UTC. */
 export interface CacheHealth {
   /**
-   * `ok`: nothing is wrong. `degraded`: the cache works in part. `unavailable`: it is bypassed. Requests are answered in
-   * every case.
+   * `ok`: nothing is wrong. `degraded`: the cache works in part. `unavailable`: it is bypassed.
+   * Requests are answered in every case.
    */
   readonly status: "ok" | "degraded" | "unavailable";
   /** What is wrong; empty if `ok`. */
@@ -67,7 +70,8 @@ export interface CacheHealth {
 }
 
 /**
- * Returns the health of a cache. Reads from each node of the store, within its time budget. Never rejects.
+ * Returns the health of a cache. Reads from each node of the store, within its time budget. Never
+ * rejects.
  */
 export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<CacheHealth> {
   const { clock, invalidation, leases, live, store, tier } = parts;

@@ -4,8 +4,9 @@ import type { CacheEvent as AnyEvent } from "../../core/telemetry/events.js";
 import type { CacheEvent, CacheInvalidation } from "../../generated/schema.js";
 
 /**
- * Keeps the last 100 events of this process that report an invalidation, trouble, or its end. What happens for every hit or every load
- * is not kept, so that a cache that works costs nothing. Equal events of one field, loader or node are one, with a count.
+ * Keeps the last 100 events of this process that report an invalidation, trouble, or its end. What
+ * happens for every hit or every load is not kept, so that a cache that works costs nothing. Equal
+ * events of one field, loader or node are one, with a count.
  */
 export class RecentEvents {
   readonly #clock: Clock;
@@ -49,7 +50,10 @@ export class RecentEvents {
   }
 }
 
-/** An event as reports have it. Contains no user data: of an error of the source it has only the code or class. */
+/**
+ * An event as reports have it. Contains no user data: of an error of the source it has only the
+ * code or class.
+ */
 export interface RecentEvent extends Omit<CacheEvent, "__typename" | "process" | "at"> {
   /** When it was last reported, in milliseconds since 1970. */
   readonly at: number;
@@ -59,7 +63,9 @@ const MAX_EVENTS = 100;
 /** How many coordinates and digests of tags an event has at most. */
 const MAX_NAMES = 100;
 
-/** Whether an event is kept. One that is published for every read, load or operation must not be. */
+/**
+ * Whether an event is kept. One that is published for every read, load or operation must not be.
+ */
 function isKept(event: AnyEvent): boolean {
   switch (event.name) {
     case "load.started":

@@ -22,14 +22,17 @@ export interface ProcessReport {
 
 export interface ReportDetails {
   readonly total: Tallies;
-  /** The same by minute of the clock, for the last ten: when it began, and what was counted in it. */
+  /**
+   * The same by minute of the clock, for the last ten: when it began, and what was counted in it.
+   */
   readonly minutes: readonly (readonly [at: number, tallies: Tallies])[];
   readonly events: readonly RecentEvent[];
 }
 
 /**
- * Counts of one coordinate by name, without those that are 0, so that they can be added and subtracted: the counters,
- * `bypass.<reason>`, `loadMs.<bucket>`, and `loadMs:us`, the sum of the durations in whole microseconds.
+ * Counts of one coordinate by name, without those that are 0, so that they can be added and
+ * subtracted: the counters, `bypass.<reason>`, `loadMs.<bucket>`, and `loadMs:us`, the sum of the
+ * durations in whole microseconds.
  */
 export type Tally = Readonly<Record<string, number>>;
 
@@ -51,8 +54,8 @@ export const writeReport = (report: ProcessReport): Buffer =>
   deflateRawSync(JSON.stringify({ format: FORMAT, ...report }), { level: 1 });
 
 /**
- * Returns the reports in what anybody may have written, without what is none of this format. `now`: the time of day, in milliseconds
- * since 1970. `isCut`: it stops once 64 MB were inflated.
+ * Returns the reports in what anybody may have written, without what is none of this format. `now`:
+ * the time of day, in milliseconds since 1970. `isCut`: it stops once 64 MB were inflated.
  */
 export function readReports(
   written: readonly Uint8Array[],
@@ -77,8 +80,9 @@ export function readReports(
 }
 
 /**
- * Returns whether a value has the form of an example: strings, bounded, for a string; finite numbers for a number; the same members for
- * an object; a bounded list of the same for a list; what a function returns true for; and for null, null or a string.
+ * Returns whether a value has the form of an example: strings, bounded, for a string; finite
+ * numbers for a number; the same members for an object; a bounded list of the same for a list; what
+ * a function returns true for; and for null, null or a string.
  */
 function hasForm(value: unknown, form: unknown): boolean {
   if (typeof form === "function") return form(value) === true;
@@ -97,7 +101,10 @@ const MAX_TEXT_LENGTH = 1_000;
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 const isInt = (value: unknown): boolean => ((value as number) | 0) === value;
-/** Sums of a thousand processes are finite, and every bucket has a duration. The durations of many loads at once add up to more than time. */
+/**
+ * Sums of a thousand processes are finite, and every bucket has a duration. The durations of many
+ * loads at once add up to more than time.
+ */
 const isTally = (value: unknown): boolean =>
   isObject(value) &&
   Object.entries(value).every(

@@ -16,9 +16,10 @@ import {
 } from "./report-format.js";
 
 /**
- * The reports of all processes that share a store. Each writes one every five seconds: who it is, and while anybody inspects also what it
- * has counted and what has happened. The numbers are absolute ones of one process, so a report that is written twice counts once. The
- * counts of this process are always the live ones.
+ * The reports of all processes that share a store. Each writes one every five seconds: who it is,
+ * and while anybody inspects also what it has counted and what has happened. The numbers are
+ * absolute ones of one process, so a report that is written twice counts once. The counts of this
+ * process are always the live ones.
  */
 export class Reports {
   readonly #parts: ReportsParts;
@@ -59,7 +60,10 @@ export class Reports {
     if (wasRunning) await this.#write();
   }
 
-  /** Returns the reports: that of this process, and then the others, the last one first. Never rejects. */
+  /**
+   * Returns the reports: that of this process, and then the others, the last one first. Never
+   * rejects.
+   */
   async read(): Promise<KnownReports> {
     const { clock } = this.#parts;
     const now = clock.now();

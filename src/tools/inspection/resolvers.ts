@@ -20,8 +20,8 @@ import type { KnownReports, Reports } from "./reports.js";
 
 /**
  * Returns the resolvers of the inspection query. Callers that `allow` does not admit, and every
- * caller if `allow` throws, get an error with the code `CACHED_INSPECTION_DENIED`. Arguments that name no entry
- * get theirs as `extensions.code` as well.
+ * caller if `allow` throws, get an error with the code `CACHED_INSPECTION_DENIED`. Arguments that
+ * name no entry get theirs as `extensions.code` as well.
  *
  * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache or `allow` is missing.
  */
@@ -78,7 +78,10 @@ export interface InspectionOptions<Context = never> {
   readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
 }
 
-/** The parts of a cache as `createCache` assembles them: those of the core, and the reports of all processes. */
+/**
+ * The parts of a cache as `createCache` assembles them: those of the core, and the reports of all
+ * processes.
+ */
 export interface InspectedParts extends CacheParts {
   readonly reports: Reports;
 }
@@ -89,7 +92,10 @@ interface View {
 
 type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
 
-/** Resolvers for `inspectionTypeDefs`. A type alias, because an interface is not assignable to a map of resolvers. */
+/**
+ * Resolvers for `inspectionTypeDefs`. A type alias, because an interface is not assignable to a map
+ * of resolvers.
+ */
 export type InspectionResolvers = {
   readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
   readonly CacheInspection: {
@@ -121,7 +127,10 @@ async function eventsIn(view: View): Promise<readonly CacheEvent[]> {
     .map(({ process, event: { at, ...event } }) => ({ ...event, process, at: new Date(at).toISOString() }));
 }
 
-/** Rejects with a GraphQL error for one of this package: servers send its message and code to clients, and may mask others. */
+/**
+ * Rejects with a GraphQL error for one of this package: servers send its message and code to
+ * clients, and may mask others.
+ */
 async function coded<Result>(run: () => Promise<Result>): Promise<Result> {
   try {
     return await run();

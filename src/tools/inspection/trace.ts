@@ -5,8 +5,8 @@ import type { ReadReport } from "../../core/tier/request/request.js";
 import { isAllowed } from "./access.js";
 
 /**
- * Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter, which has `others` as well; the message names
- * `caller`.
+ * Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter, which has `others`
+ * as well; the message names `caller`.
  */
 export function checkTraceOptions(options: unknown, caller: string, others: readonly string[] = []): void {
   const allow = (options as { allow?: unknown } | null | undefined)?.allow;
@@ -18,7 +18,10 @@ export function checkTraceOptions(options: unknown, caller: string, others: read
   checkOptionNames(options, caller, ["allow", ...others]);
 }
 
-/** Returns `extensions.cached` of a request, whose extensions may be anything. False and null request nothing. */
+/**
+ * Returns `extensions.cached` of a request, whose extensions may be anything. False and null
+ * request nothing.
+ */
 export function requestedTrace(extensions: unknown): unknown {
   const requested = typeof extensions === "object" ? (extensions as { cached?: unknown } | null)?.cached : undefined;
   return requested === false || requested === null ? undefined : requested;
@@ -26,7 +29,10 @@ export function requestedTrace(extensions: unknown): unknown {
 
 const OR = new Intl.ListFormat("en-GB", { type: "disjunction" });
 
-/** Returns the mistake in a requested trace other than true. `overrides`: the values that override the cache. */
+/**
+ * Returns the mistake in a requested trace other than true. `overrides`: the values that override
+ * the cache.
+ */
 export function mistakeInTrace(requested: unknown, overrides: readonly string[]): TraceMistake {
   const known = OR.format(["true", ...overrides.map((one) => JSON.stringify(one))]);
   const remedy = OVERRIDES.some((one) => one === requested)
@@ -46,7 +52,10 @@ export class TraceRecorder implements Observer {
   }
 }
 
-/** Returns the response's extensions with the trace, or what is wrong, added; undefined if `allow` denies it. Never rejects. */
+/**
+ * Returns the response's extensions with the trace, or what is wrong, added; undefined if `allow`
+ * denies it. Never rejects.
+ */
 export async function tracedExtensions<Context>(
   extensions: Readonly<Record<string, unknown>> | undefined,
   trace: TraceRecorder | TraceMistake,
@@ -66,7 +75,10 @@ export interface TraceOptions<Context> {
   readonly allow?: ((context: Context) => boolean | PromiseLike<boolean>) | undefined;
 }
 
-/** What the cached fields and loaders of a response did, by coordinate: outcome → count, where a bypass includes its reason. */
+/**
+ * What the cached fields and loaders of a response did, by coordinate: outcome → count, where a
+ * bypass includes its reason.
+ */
 export type Trace = Record<string, Record<string, number>>;
 
 /** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */

@@ -7,7 +7,8 @@ import { SpanTracing } from "./span-tracing.js";
 /**
  * Reports a cache to OpenTelemetry: its metrics, and spans of loads, waits and store operations.
  *
- * Throws `CACHED_OPTION_INVALID` for an invalid argument, and if spans of the cache are reported already.
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, and if spans of the cache are reported
+ * already.
  */
 export function instrumentCache<Context>(cache: Cache<Context>, options: OpenTelemetryOptions = {}): Instrumentation {
   const extension = extensionOf(cache, "instrumentCache");
@@ -41,13 +42,19 @@ export function instrumentCache<Context>(cache: Cache<Context>, options: OpenTel
 
 /** Options of `instrumentCache`. */
 export interface OpenTelemetryOptions {
-  /** The value of the attribute `cache`. Caches of one process need different ones. Default: the prefix of the cache. */
+  /**
+   * The value of the attribute `cache`. Caches of one process need different ones. Default: the
+   * prefix of the cache.
+   */
   readonly name?: string | undefined;
   /** Where metrics go; `false`: none. Default: the global provider, so start the SDK first. */
   readonly meterProvider?: MeterProvider | false | undefined;
   /** Where spans go; `false`: none. Default: the global provider. */
   readonly tracerProvider?: TracerProvider | false | undefined;
-  /** `server.address` of spans, and `server.port`, if the store does not name its nodes. Default: none. */
+  /**
+   * `server.address` of spans, and `server.port`, if the store does not name its nodes. Default:
+   * none.
+   */
   readonly serverAddress?: string | undefined;
   readonly serverPort?: number | undefined;
 }

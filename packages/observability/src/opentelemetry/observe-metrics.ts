@@ -3,7 +3,10 @@ import type { CacheExtension } from "graphql-cached";
 import type { Cancel } from "graphql-cached/store";
 import { METRICS, type MetricName, MetricsSource } from "../metrics.js";
 
-/** Reports the metrics of a cache to a meter, which reads the counters when it collects. Returns what ends it. */
+/**
+ * Reports the metrics of a cache to a meter, which reads the counters when it collects. Returns
+ * what ends it.
+ */
 export function observeMetrics(extension: CacheExtension, name: string, meter: Meter): Cancel {
   const counters = new Map<MetricName, ObservableCounter>();
   const histograms = new Map<MetricName, Histogram>();

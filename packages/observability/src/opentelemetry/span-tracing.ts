@@ -17,8 +17,8 @@ type StoreTrace = ReturnType<Tracing["startStore"]>;
 type TracedWait = Parameters<Tracing["waited"]>[0];
 
 /**
- * Makes spans of the loads, waits and store operations of one cache. Their names and attributes contain
- * coordinates and the names of operations, never keys, arguments or error messages.
+ * Makes spans of the loads, waits and store operations of one cache. Their names and attributes
+ * contain coordinates and the names of operations, never keys, arguments or error messages.
  */
 export class SpanTracing implements Tracing {
   readonly #tracer: Tracer;
@@ -35,7 +35,10 @@ export class SpanTracing implements Tracing {
     return context.active();
   }
 
-  /** The span of a load is a child of what the caller does, except a refresh, which outlives its request: it has a link. */
+  /**
+   * The span of a load is a child of what the caller does, except a refresh, which outlives its
+   * request: it has a link.
+   */
   startLoad(load: Parameters<Tracing["startLoad"]>[0]): LoadTrace {
     return quietly(() => this.#startLoad(load)) ?? UNTRACED;
   }
@@ -44,7 +47,10 @@ export class SpanTracing implements Tracing {
     quietly(() => this.#waited(wait));
   }
 
-  /** Only for operations in the context of a span: the others, such as renewals of leases, would each be a trace. */
+  /**
+   * Only for operations in the context of a span: the others, such as renewals of leases, would
+   * each be a trace.
+   */
   startStore(call: Parameters<Tracing["startStore"]>[0]): StoreTrace {
     return quietly(() => this.#startStore(call)) ?? UNTRACED;
   }
@@ -102,7 +108,10 @@ export class SpanTracing implements Tracing {
     return new ActiveSpan(span, parent);
   }
 
-  /** `graphql_cached.lease` is what the spans of a load and of its waiters in other processes have in common. */
+  /**
+   * `graphql_cached.lease` is what the spans of a load and of its waiters in other processes have
+   * in common.
+   */
   #attributesOf(coordinate: string, gen: string | undefined): Record<string, string> {
     return {
       "graphql_cached.cache": this.#subject.name,
@@ -130,7 +139,10 @@ interface Subject {
   readonly serverPort: number | undefined;
 }
 
-/** A span of a load or store operation, which is active while the operation runs. Has the type of its error only. */
+/**
+ * A span of a load or store operation, which is active while the operation runs. Has the type of
+ * its error only.
+ */
 class ActiveSpan implements LoadTrace, StoreTrace {
   readonly span: Span;
   readonly #context: Context;
@@ -157,7 +169,10 @@ class ActiveSpan implements LoadTrace, StoreTrace {
 
 const UNTRACED: LoadTrace & StoreTrace = { run: (operation) => operation(), end: () => undefined };
 
-/** Returns what `make` returns; undefined if it throws, since a tracer that fails must not fail a request. */
+/**
+ * Returns what `make` returns; undefined if it throws, since a tracer that fails must not fail a
+ * request.
+ */
 function quietly<T>(make: () => T): T | undefined {
   try {
     return make();

@@ -4,11 +4,12 @@ import { Counter, Histogram, type Registry } from "prom-client";
 import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../metrics.js";
 
 /**
- * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.
- * Several caches can share a registry: the label `cache` tells them apart. A cache that is added again is counted once.
+ * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those
+ * of Node.js. Several caches can share a registry: the label `cache` tells them apart. A cache that
+ * is added again is counted once.
  *
- * Throws `CACHED_OPTION_INVALID` for an invalid argument, for a cache that the registry has under another name, and if the
- * registry has other metrics of these names.
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, for a cache that the registry has under
+ * another name, and if the registry has other metrics of these names.
  */
 export function collectMetrics<Context>(cache: Cache<Context>, options: CollectOptions): MetricsCollection {
   const extension = extensionOf(cache, "collectMetrics");
@@ -35,13 +36,19 @@ export function collectMetrics<Context>(cache: Cache<Context>, options: CollectO
 export interface CollectOptions {
   /** The registry that the metrics are added to, such as `register` of prom-client. */
   readonly register: Registry;
-  /** The value of the label `cache`. Caches of one process need different ones. Default: the prefix of the cache. */
+  /**
+   * The value of the label `cache`. Caches of one process need different ones. Default: the prefix
+   * of the cache.
+   */
   readonly name?: string | undefined;
 }
 
 /** What `collectMetrics` has started. */
 export interface MetricsCollection {
-  /** Ends it; the metrics are removed with the last cache that has them. Calling it again has no effect. */
+  /**
+   * Ends it; the metrics are removed with the last cache that has them. Calling it again has no
+   * effect.
+   */
   stop(): void;
 }
 
@@ -81,7 +88,10 @@ function collectedOf<Context>(
   return collected;
 }
 
-/** Returns the name in Prometheus, as OpenTelemetry's exporter writes it: `_seconds` and `_total` follow. */
+/**
+ * Returns the name in Prometheus, as OpenTelemetry's exporter writes it: `_seconds` and `_total`
+ * follow.
+ */
 function prometheusName(metric: MetricName): string {
   return `${labelOf(metric)}${METRICS[metric].kind === "counter" ? "_total" : "_seconds"}`;
 }

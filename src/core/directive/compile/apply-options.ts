@@ -14,7 +14,10 @@ export function refuseMistakes(...mistakes: readonly string[]): void {
   if (mistakes.length > 0) throw optionInvalid(`applyCached: ${mistakes.join("; ")}`);
 }
 
-/** Returns the entries of an option that is an object by coordinate or type. Throws `CACHED_OPTION_INVALID` for another value. */
+/**
+ * Returns the entries of an option that is an object by coordinate or type. Throws
+ * `CACHED_OPTION_INVALID` for another value.
+ */
 export function recordOption(given: unknown, name: string, what: string, example: string): [string, unknown][] {
   if (given === undefined) return [];
   if (!isRecord(given))
@@ -22,7 +25,10 @@ export function recordOption(given: unknown, name: string, what: string, example
   return Object.entries(given as object);
 }
 
-/** Returns the options of a feature that is on for true or an object with options of `known`. Undefined: off. Throws `CACHED_OPTION_INVALID`. */
+/**
+ * Returns the options of a feature that is on for true or an object with options of `known`.
+ * Undefined: off. Throws `CACHED_OPTION_INVALID`.
+ */
 export function featureOption(
   given: unknown,
   name: string,
@@ -41,7 +47,10 @@ export function featureOption(
   return given as Readonly<Record<string, unknown>>;
 }
 
-/** Returns the option `policies`. What is wrong with one of them is found where those of directives are. */
+/**
+ * Returns the option `policies`. What is wrong with one of them is found where those of directives
+ * are.
+ */
 export function resolvePolicies(given: unknown): ReadonlyMap<string, PolicySettings> {
   const entries = recordOption(given, POLICIES, "policies by coordinate", '{ "Query.movie": { maxAge: 60 } }');
   return new Map(entries.filter(([, policy]) => policy !== undefined) as [string, PolicySettings][]);

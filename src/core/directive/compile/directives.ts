@@ -25,9 +25,9 @@ const directivesNamed = (target: Annotated, name: string): DirectiveNode[] =>
   directivesOn(target).filter((directive) => directive.name.value === name);
 
 /**
- * Returns the arguments of each `@name` on a field or type, from the SDL or from `extensions.directives`, where
- * code-first schemas keep them as `{ name: args }` or `[{ name, args }]`. Throws the GraphQL error if an argument in
- * the SDL is invalid.
+ * Returns the arguments of each `@name` on a field or type, from the SDL or from
+ * `extensions.directives`, where code-first schemas keep them as `{ name: args }` or `[{ name, args
+ * }]`. Throws the GraphQL error if an argument in the SDL is invalid.
  */
 export function directivesAt(
   schema: GraphQLSchema,
@@ -53,7 +53,10 @@ function argumentsOf(node: DirectiveNode, schema: GraphQLSchema): Record<string,
   return { ...Object.fromEntries(unknown), ...getArgumentValues(definition, node) };
 }
 
-/** Returns, for the end of a message, what a directive expects in the place of its first invalid argument. Empty if there is none. */
+/**
+ * Returns, for the end of a message, what a directive expects in the place of its first invalid
+ * argument. Empty if there is none.
+ */
 export function expectedArgument(schema: GraphQLSchema, target: Annotated, name: string): string {
   const args = schema.getDirective(name)?.args ?? [];
   for (const given of directivesNamed(target, name).flatMap((node) => node.arguments ?? [])) {
@@ -72,7 +75,9 @@ interface Import {
   readonly as?: unknown;
 }
 
-/** Returns the names that a directive of federation can have in a schema: its `@link` can rename it. */
+/**
+ * Returns the names that a directive of federation can have in a schema: its `@link` can rename it.
+ */
 export function federationNames(schema: GraphQLSchema, directive: string): string[] {
   const names = new Set([directive, `federation__${directive}`]);
   for (const link of directivesAt(schema, schema, "link")) {

@@ -20,7 +20,10 @@ import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tie
 import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
-/** Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if one has no canonical text. */
+/**
+ * Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and
+ * `CACHED_KEY_UNSERIALIZABLE` if one has no canonical text.
+ */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   return orKeyMistake(rule, () => {
     if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
@@ -30,8 +33,8 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
 }
 
 /**
- * Returns why a load must not be stored under its key: another resolver has changed an argument since, such as the value of a variable, which all
- * fields share. Undefined if it has not.
+ * Returns why a load must not be stored under its key: another resolver has changed an argument
+ * since, such as the value of a variable, which all fields share. Undefined if it has not.
  */
 export function changedKeyOf(
   rule: FieldRule,
@@ -55,7 +58,10 @@ export function changedKeyOf(
   return { kind: "unkeyable", error };
 }
 
-/** The inputs of a field's key: arguments with defaults applied, parent object, context, and the resolver's info. */
+/**
+ * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
+ * resolver's info.
+ */
 export interface FieldRoots {
   readonly args: Readonly<Record<string, unknown>>;
   readonly source: unknown;
@@ -72,7 +78,10 @@ function orKeyMistake<Result>({ coordinate }: FieldRule, make: () => Result): Re
   }
 }
 
-/** Returns the error of a call without a usable key. An exception that is not from here can contain user data. */
+/**
+ * Returns the error of a call without a usable key. An exception that is not from here can contain
+ * user data.
+ */
 export function keyMistake(coordinate: string, cause: unknown): CachedError {
   if (cause instanceof CachedError && cause.code === "CACHED_KEY_UNUSABLE") return cause;
   const reason =
@@ -83,7 +92,10 @@ export function keyMistake(coordinate: string, cause: unknown): CachedError {
   return new CachedError("CACHED_KEY_UNSERIALIZABLE", message, { coordinate, cause });
 }
 
-/** Returns the tags of an entry whose key contains more than an invalidation names: the selection, or further fields of a representation. */
+/**
+ * Returns the tags of an entry whose key contains more than an invalidation names: the selection,
+ * or further fields of a representation.
+ */
 function groupTagsOf(
   rule: FieldRule,
   roots: FieldRoots,
@@ -97,10 +109,11 @@ function groupTagsOf(
 }
 
 /**
- * Returns what an invalidation of one field call concerns: its key without the selection, and the tag of the entries that
- * have more in their key. If the selection is a part of it, there is no entry of the key without it, but it leads to the
- * releases that make their keys in another way. References concern the same for each `@key` that the representation has
- * the fields of. Throws what `keyOf` throws.
+ * Returns what an invalidation of one field call concerns: its key without the selection, and the
+ * tag of the entries that have more in their key. If the selection is a part of it, there is no
+ * entry of the key without it, but it leads to the releases that make their keys in another way.
+ * References concern the same for each `@key` that the representation has the fields of. Throws
+ * what `keyOf` throws.
  */
 export function invalidationNamesOf(
   rule: FieldRule,
@@ -130,7 +143,10 @@ function groupsOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undef
   }));
 }
 
-/** Returns the roots with only the key of the representation as the source, one for each `@key` that it has. Throws `CACHED_KEY_UNUSABLE` for none. */
+/**
+ * Returns the roots with only the key of the representation as the source, one for each `@key` that
+ * it has. Throws `CACHED_KEY_UNUSABLE` for none.
+ */
 function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[], roots: FieldRoots): FieldRoots[] {
   const found = entityKeys.flatMap((fields) => {
     const source = keyPartOf(fields, roots.source);
@@ -145,7 +161,10 @@ function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[],
   );
 }
 
-/** Returns what a rule says of key and tags. `isReference`: a reference is the same entity with more fields, which its tags may be made from. */
+/**
+ * Returns what a rule says of key and tags. `isReference`: a reference is the same entity with more
+ * fields, which its tags may be made from.
+ */
 export function namesOfRule(keyPaths: readonly KeyPath[], tags: readonly TagTemplate[], isReference: boolean) {
   const knownTags = tags.filter(({ needsResult }) => !needsResult);
   const inTags = pathsIn(knownTags);
@@ -167,7 +186,10 @@ export function namesOfRule(keyPaths: readonly KeyPath[], tags: readonly TagTemp
 export const pathsIn = (templates: readonly TagTemplate[]): Path[] =>
   templates.flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
 
-/** Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as long as key and tags are. */
+/**
+ * Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as
+ * long as key and tags are.
+ */
 export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
   return contextPaths.map((path) => {
     try {
@@ -205,10 +227,10 @@ function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
 }
 
 /**
- * Returns the text of an argument, or of what a field requires of its parent. Resolvers can distinguish null, absent
- * and every other value at each step, so the key must too: a value is written in brackets, a missing one as the depth
- * at which it is missing. Returns undefined if the path leads into a list or a leaf, since the key would then not
- * depend on the argument.
+ * Returns the text of an argument, or of what a field requires of its parent. Resolvers can
+ * distinguish null, absent and every other value at each step, so the key must too: a value is
+ * written in brackets, a missing one as the depth at which it is missing. Returns undefined if the
+ * path leads into a list or a leaf, since the key would then not depend on the argument.
  */
 function writeOptional(path: KeyPath, root: unknown): string | undefined {
   let value = root;
@@ -249,7 +271,10 @@ export function knownTagsOf(
   return new TagsBeforeLoad(texts, keys, rule.hasOwnTags, groupTags);
 }
 
-/** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
+/**
+ * Returns the texts of the tags that a user has declared and that are known before the load. Throws
+ * what `keyOf` throws.
+ */
 export function tagTextsOf(rule: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
   const { knownTags: templates, reportEmptyTag } = rule;
   return templates.length === 0 ? NO_TAGS.texts : tagTexts({ templates, reportEmptyTag }, roots, undefined, keys);
@@ -260,7 +285,10 @@ export function requestTagsOf(rule: FieldRule, known: RequestTags, roots: FieldR
   return new ResultTags(known, resultTagsOf(rule, rule.resultTags, roots, keys));
 }
 
-/** Returns the tags of a call whose resolver is about to run. What those of the result contain of arguments is read now: the resolver may change it. */
+/**
+ * Returns the tags of a call whose resolver is about to run. What those of the result contain of
+ * arguments is read now: the resolver may change it.
+ */
 export function tagsBeforeLoad(rule: FieldRule, tags: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
   if (rule.resultTags.length === 0) return tags;
   return new ResultTags(tags, resultTagsOf(rule, boundTemplates(rule.resultTags, roots, keys), roots, keys));
@@ -304,7 +332,10 @@ export function tagTexts(
   return [...texts];
 }
 
-/** Returns arguments as a resolver would receive them. Throws `CACHED_KEY_UNUSABLE` if they do not match the schema, or one that is in the key is missing. */
+/**
+ * Returns arguments as a resolver would receive them. Throws `CACHED_KEY_UNUSABLE` if they do not
+ * match the schema, or one that is in the key is missing.
+ */
 export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const reject = (mistake: string): never => {
     throw new CachedError("CACHED_KEY_UNUSABLE", `\`${rule.coordinate}\`: ${mistake}`, { coordinate: rule.coordinate });

@@ -15,7 +15,10 @@ export function keyFieldsOf(set: SelectionSetNode | undefined): KeyFields | unde
   return fields.size === 0 ? undefined : fields;
 }
 
-/** Parses the selection in an argument of a federation directive: `id organization { id }`. Undefined if it is none. */
+/**
+ * Parses the selection in an argument of a federation directive: `id organization { id }`.
+ * Undefined if it is none.
+ */
 export function parseSelection(text: unknown): SelectionSetNode | undefined {
   if (typeof text !== "string") return undefined;
   try {
@@ -37,7 +40,10 @@ export function keyPathsOf(fields: KeyFields): string[] {
 export const entityTemplate = (typeName: string, root: "source" | "result", paths: readonly string[]): string =>
   [typeName, ...paths.map((path) => `{$${root}.${path}}`)].join(":");
 
-/** Returns the part of a representation that is its key by `fields`. Undefined if some of it is missing or null. */
+/**
+ * Returns the part of a representation that is its key by `fields`. Undefined if some of it is
+ * missing or null.
+ */
 export function keyPartOf(fields: KeyFields, representation: unknown): Record<string, unknown> | undefined {
   if (typeof representation !== "object" || representation === null) return undefined;
   const part: Record<string, unknown> = {};

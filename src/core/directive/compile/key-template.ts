@@ -16,12 +16,13 @@ import { reached, reversed } from "./type-graph.js";
 import { typeAt } from "./value-types.js";
 
 /**
- * Returns what the keys of a field depend on besides the inputs of a call: the scope, the paths, and what the schema
- * says about the values they lead to. Two releases with the same template give a call the same key.
+ * Returns what the keys of a field depend on besides the inputs of a call: the scope, the paths,
+ * and what the schema says about the values they lead to. Two releases with the same template give
+ * a call the same key.
  *
- * Of the arguments in the key, those count that every call has, or whose value has several spellings: required ones,
- * those with a default, and ids. An optional argument that a release adds does not count, because calls without it
- * keep their key.
+ * Of the arguments in the key, those count that every call has, or whose value has several
+ * spellings: required ones, those with a default, and ids. An optional argument that a release adds
+ * does not count, because calls without it keep their key.
  */
 export function keyTemplateOf(
   paths: readonly KeyPath[],
@@ -42,7 +43,10 @@ export function keyTemplateOf(
   ];
 }
 
-/** Returns the texts of the arguments that count, and of the input objects in them, each visited once: filters often contain each other. */
+/**
+ * Returns the texts of the arguments that count, and of the input objects in them, each visited
+ * once: filters often contain each other.
+ */
 function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
   const known = new Map<GraphQLInputObjectType, readonly Input[]>();
   const fieldsOf = (object: GraphQLInputObjectType) =>

@@ -4,9 +4,9 @@ import type { AnyField } from "./field-rule.js";
 import { REFERENCE, referenceResolverOf } from "./reference.js";
 
 /**
- * Whether a field has a resolver of its own, so that its value is not simply a property of its parent. In a stitched
- * schema, `defaultMergedResolver` reads that property. What the cache wraps counts as without it, so that a schema
- * which is applied twice is the same both times.
+ * Whether a field has a resolver of its own, so that its value is not simply a property of its
+ * parent. In a stitched schema, `defaultMergedResolver` reads that property. What the cache wraps
+ * counts as without it, so that a schema which is applied twice is the same both times.
  */
 export function hasOwnResolver({ resolve }: Pick<AnyField, "resolve">): boolean {
   const own = resolve === undefined ? undefined : (wrappedBy(resolve)?.inner ?? resolve);
@@ -17,7 +17,10 @@ export function hasOwnResolver({ resolve }: Pick<AnyField, "resolve">): boolean 
 
 export type Resolver = NonNullable<AnyField["resolve"]>;
 
-/** Marks the resolvers made by `applyCached`, and holds what each of them was made from. Registered, for two copies of this package. */
+/**
+ * Marks the resolvers made by `applyCached`, and holds what each of them was made from. Registered,
+ * for two copies of this package.
+ */
 const WRAPPED: unique symbol = Symbol.for("graphql-cached.wrapped") as never;
 
 export interface Wrapped {
@@ -34,7 +37,10 @@ export function markWrapped(outer: object, wrapped: Wrapped): void {
 export const wrappedBy = (resolve: object): Wrapped | undefined =>
   WRAPPED in resolve ? (resolve[WRAPPED] as Wrapped) : undefined;
 
-/** By name, because graphql-tools binds the resolvers that it is given. A bundler can rename `defaultFieldResolver`. */
+/**
+ * By name, because graphql-tools binds the resolvers that it is given. A bundler can rename
+ * `defaultFieldResolver`.
+ */
 const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
 const BOUND_DEFAULT = `bound ${defaultFieldResolver.name}`;
 
@@ -65,10 +71,16 @@ export function readThroughAnother(
   return undefined;
 }
 
-/** Where a schema says by which caches it was applied. A string, since transforms do not copy the extensions of symbols. */
+/**
+ * Where a schema says by which caches it was applied. A string, since transforms do not copy the
+ * extensions of symbols.
+ */
 const APPLIED = "graphqlCached";
 
-/** Marks a schema that `applyCached` returns, and copies of it, with the fields that the cache has wrapped. A mark is one text, which merging leaves whole. */
+/**
+ * Marks a schema that `applyCached` returns, and copies of it, with the fields that the cache has
+ * wrapped. A mark is one text, which merging leaves whole.
+ */
 export function markApplied(schema: GraphQLSchema, parts: CacheParts, coordinates: readonly string[]): void {
   const mark = [nameOf(parts), ...coordinates].join(" ");
   schema.extensions = { ...schema.extensions, [APPLIED]: [...marksOf(schema), mark] };
@@ -86,7 +98,10 @@ function nameOf(parts: CacheParts): string {
   return `${parts.keys.prefix}${number}`;
 }
 
-/** The fields that a cache has wrapped in a schema, or in the one that it is a copy of. Undefined if there is no mark of the cache. */
+/**
+ * The fields that a cache has wrapped in a schema, or in the one that it is a copy of. Undefined if
+ * there is no mark of the cache.
+ */
 export function markedFields(schema: GraphQLSchema, parts: CacheParts): ReadonlySet<string> | undefined {
   const marks = marksOf(schema).map((mark) => mark.split(" "));
   const own = marks.filter(([cache]) => cache === nameOf(parts));

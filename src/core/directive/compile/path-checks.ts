@@ -21,9 +21,10 @@ import type { Place, SchemaReading } from "./schema-reading.js";
 import { objectsOf } from "./type-graph.js";
 
 /**
- * Returns what is wrong with a path, as far as the schema says what it leads through. Arguments have the types that
- * they declare. The objects of resolvers can have other properties than the fields of their type, which resolvers of
- * these fields read; whether they do shows when a tag is written. Undefined if nothing is wrong.
+ * Returns what is wrong with a path, as far as the schema says what it leads through. Arguments
+ * have the types that they declare. The objects of resolvers can have other properties than the
+ * fields of their type, which resolvers of these fields read; whether they do shows when a tag is
+ * written. Undefined if nothing is wrong.
  */
 export function mistakeInPath(path: Path, use: "key" | "tag", place: TemplatePlace): string | undefined {
   const { field, parent, isRoot } = place;
@@ -113,14 +114,20 @@ function mistakeBelow(
   );
 }
 
-/** A field that is cached has a resolver, so its parent object can have properties that are no fields. */
+/**
+ * A field that is cached has a resolver, so its parent object can have properties that are no
+ * fields.
+ */
 function misspeltField({ text, steps: [step] }: Path, parent: GraphQLObjectType): string | undefined {
   const names = Object.keys(parent.getFields());
   if (step === undefined || step === EACH || names.includes(step) || !isMisspelt(step, names)) return undefined;
   return `\`${text}\`: unknown field \`${step}\` of \`${parent.name}\`; did you mean \`${closestTo(step, names)}\`?`;
 }
 
-/** Whether a name is a misspelling of a field, and not what a database calls it, such as `_id`, `uid`, `ids`, `directorId` or `director_id`. */
+/**
+ * Whether a name is a misspelling of a field, and not what a database calls it, such as `_id`,
+ * `uid`, `ids`, `directorId` or `director_id`.
+ */
 function isMisspelt(name: string, fields: readonly string[]): boolean {
   const closest = closestTo(name, fields);
   if (closest === undefined || name.endsWith(closest)) return false;

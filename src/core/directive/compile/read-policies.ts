@@ -38,9 +38,10 @@ import { type FieldSettings, makeRule } from "./rule-maker.js";
 import { type PolicyInputs, SchemaReading } from "./schema-reading.js";
 
 /**
- * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, the `policies` for it by coordinate, its
- * cache hints if `hints` are given, and what `entities` says of its fields. Throws `CACHED_SCHEMA_INVALID`, which
- * lists all mistakes with their coordinates. A single mistake is thrown with its own code.
+ * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, the `policies` for it
+ * by coordinate, its cache hints if `hints` are given, and what `entities` says of its fields.
+ * Throws `CACHED_SCHEMA_INVALID`, which lists all mistakes with their coordinates. A single mistake
+ * is thrown with its own code.
  */
 export function readPolicies(inputs: PolicyInputs): SchemaRules {
   const reading = new SchemaReading(inputs);
@@ -115,7 +116,8 @@ class PolicyReader {
         `the field is cached as well, and a hit would invalidate nothing; remove \`@cached\``,
       );
     if (invalidates) return;
-    // What types and hints say does not apply to nested mutation fields: they would not run on a hit.
+    // What types and hints say does not apply to nested mutation fields: they would not run on a
+    // hit.
     if (this.#reading.isOfMutationsOnly(type)) {
       if (own !== undefined)
         refuse(
@@ -141,7 +143,10 @@ class PolicyReader {
     this.#found.set(coordinate, { type, field, settings: { own, returned, hinted } });
   }
 
-  /** Returns the scope that a field says, or has by default. Undefined if what it returns is as private as its parent. */
+  /**
+   * Returns the scope that a field says, or has by default. Undefined if what it returns is as
+   * private as its parent.
+   */
   #scopeOf(type: GraphQLObjectType, field: AnyField): Policy["scope"] | undefined {
     const found = this.#found.get(`${type.name}.${field.name}`);
     if (found === undefined) return hasPrivateHint(field) ? "PRIVATE" : undefined;
@@ -162,7 +167,10 @@ class PolicyReader {
     }
   }
 
-  /** Reports a `key` without an argument that every call has to pass: calls that differ there get one value. */
+  /**
+   * Reports a `key` without an argument that every call has to pass: calls that differ there get
+   * one value.
+   */
   #checkLeftOut({ args }: AnyField, { key, maxAge }: PolicySettings, coordinate: string): void {
     if (key === undefined || key === null || maxAge === 0) return;
     const isNamed = (name: string): boolean =>
@@ -185,7 +193,10 @@ class PolicyReader {
     else this.#add(makeRule(this.#reading, type as GraphQLObjectType, referenceField(type), { own: settings }, keys));
   }
 
-  /** Notes the settings of a type that apply to nothing, and refuses those of a federation entity. A stitched schema has some that apply elsewhere. */
+  /**
+   * Notes the settings of a type that apply to nothing, and refuses those of a federation entity. A
+   * stitched schema has some that apply elsewhere.
+   */
   #checkIsUsed(type: OutputType): void {
     const { schema } = this.#inputs;
     if (this.#used.has(type.name) || isStitched(schema)) return;
@@ -205,7 +216,10 @@ class PolicyReader {
       );
   }
 
-  /** Whether a field needs a resolver to load something. Without any other, parents have methods. A stitched schema has those of nested fields elsewhere. */
+  /**
+   * Whether a field needs a resolver to load something. Without any other, parents have methods. A
+   * stitched schema has those of nested fields elsewhere.
+   */
   #needsResolver(type: GraphQLObjectType, { resolve }: AnyField): boolean {
     const { schema } = this.#inputs;
     const isRoot = type === schema.getQueryType();
@@ -217,7 +231,10 @@ class PolicyReader {
     );
   }
 
-  /** A private field without a resolver reads its parent object. If that is shared, so is the private value. */
+  /**
+   * A private field without a resolver reads its parent object. If that is shared, so is the
+   * private value.
+   */
   #checkEmbeddedPrivate(): void {
     const { schema } = this.#inputs;
     const isPrivate = (coordinate: string): boolean => this.#fields.get(coordinate)?.policy.scope === "PRIVATE";
@@ -237,7 +254,10 @@ class PolicyReader {
     }
   }
 
-  /** Returns the settings of one field or type. Of `policies`, the directive and `extensions.cached`, the first that sets an argument wins. */
+  /**
+   * Returns the settings of one field or type. Of `policies`, the directive and
+   * `extensions.cached`, the first that sets an argument wins.
+   */
   #settings(target: AnyField | OutputType, coordinate: string): PolicySettings | undefined {
     const { schema, policies } = this.#inputs;
     const reading = this.#reading;

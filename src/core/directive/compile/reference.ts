@@ -36,17 +36,25 @@ interface Referable {
   resolveReference?: unknown;
 }
 
-/** Returns the `__resolveReference` of a type as `@apollo/subgraph` calls it. Undefined if it has none. */
+/**
+ * Returns the `__resolveReference` of a type as `@apollo/subgraph` calls it. Undefined if it has
+ * none.
+ */
 export function referenceResolverOf(type: KeyedType): ReferenceResolver | undefined {
   const resolve = (type.extensions as Extensions).apollo?.subgraph?.resolveReference;
   return typeof resolve === "function" ? resolve : undefined;
 }
 
-/** Whether a type has a `__resolveReference` that is called in a way that the cache does not know. */
+/**
+ * Whether a type has a `__resolveReference` that is called in a way that the cache does not know.
+ */
 export const hasOtherReferenceResolver = (type: KeyedType): boolean =>
   (type as Referable).resolveReference !== undefined && referenceResolverOf(type) === undefined;
 
-/** Gives a copy of a type what the original has to resolve references, with what `wrap` returns in place of its `__resolveReference`. */
+/**
+ * Gives a copy of a type what the original has to resolve references, with what `wrap` returns in
+ * place of its `__resolveReference`.
+ */
 export function copyReferenceResolver(
   copy: KeyedType,
   original: KeyedType,
@@ -63,7 +71,10 @@ export function copyReferenceResolver(
   };
 }
 
-/** Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of the schema. */
+/**
+ * Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of
+ * the schema.
+ */
 export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[] {
   const keys = federationNames(schema, "key").flatMap((name) => directivesAt(schema, type, name));
   return keys.flatMap(({ fields, resolvable }) =>
@@ -71,7 +82,10 @@ export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[
   );
 }
 
-/** Returns `__resolveReference` as the field without arguments that it would be. In graphql 17, fields are of a class. */
+/**
+ * Returns `__resolveReference` as the field without arguments that it would be. In graphql 17,
+ * fields are of a class.
+ */
 export function referenceField(type: KeyedType): AnyField {
   const field: Partial<AnyField> = {
     name: REFERENCE,
@@ -85,7 +99,10 @@ export function referenceField(type: KeyedType): AnyField {
   return field as AnyField;
 }
 
-/** Returns the field of a coordinate, and its type. For references, the field that stands for them. Undefined if there is none. */
+/**
+ * Returns the field of a coordinate, and its type. For references, the field that stands for them.
+ * Undefined if there is none.
+ */
 export function fieldAt(
   schema: GraphQLSchema,
   coordinate: string,
@@ -97,19 +114,28 @@ export function fieldAt(
   return field === undefined ? undefined : { type, field };
 }
 
-/** Returns an object to which the `_entities` resolver can add `__typename`: read-only values are frozen. */
+/**
+ * Returns an object to which the `_entities` resolver can add `__typename`: read-only values are
+ * frozen.
+ */
 export function toExtensible(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Object.isExtensible(value)) return value;
   return Object.create(Object.getPrototypeOf(value) as object | null, Object.getOwnPropertyDescriptors(value));
 }
 
-/** Returns the templates of the tags of every entry of an entity: its name and a key, as in `Product:7`. Keys that a representation lacks are the entity's. */
+/**
+ * Returns the templates of the tags of every entry of an entity: its name and a key, as in
+ * `Product:7`. Keys that a representation lacks are the entity's.
+ */
 export function referenceTagsOf({ name }: KeyedType, entityKeys: readonly KeyFields[]): string[] {
   const roots = entityKeys.length === 1 ? (["source"] as const) : (["source", "result"] as const);
   return roots.flatMap((root) => entityKeys.map((fields) => entityTemplate(name, root, keyPathsOf(fields))));
 }
 
-/** Returns what the names of an entity's entries depend on besides the parts of their key: its keys, with types. */
+/**
+ * Returns what the names of an entity's entries depend on besides the parts of their key: its keys,
+ * with types.
+ */
 export const referenceKeyTemplates = (type: KeyedType, entityKeys: readonly KeyFields[]): string[] =>
   entityKeys.map((fields) => {
     const typed = keyPathsOf(fields).map((name) => {
@@ -119,7 +145,9 @@ export const referenceKeyTemplates = (type: KeyedType, entityKeys: readonly KeyF
     return `@key ${typed.join(" ").replaceAll("!", "")}`;
   });
 
-/** Writes a representation without its `__typename`, which all references of a rule have in common. */
+/**
+ * Writes a representation without its `__typename`, which all references of a rule have in common.
+ */
 export const representationWriter =
   (write: ValueWriter): ValueWriter =>
   (value, depth) => {
@@ -129,9 +157,9 @@ export const representationWriter =
   };
 
 /**
- * Returns the paths to the values that a field of a federation entity is computed from by its `@requires`, such as
- * `price` and `size.height`. They come from other subgraphs, with the representation of the entity. A path ends at a
- * list, and where the selection depends on a type.
+ * Returns the paths to the values that a field of a federation entity is computed from by its
+ * `@requires`, such as `price` and `size.height`. They come from other subgraphs, with the
+ * representation of the entity. A path ends at a list, and where the selection depends on a type.
  */
 export function requiredPathsOf(schema: GraphQLSchema, parent: KeyedType, field: AnyField): string[] {
   return federationNames(schema, "requires")

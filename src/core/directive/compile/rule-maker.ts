@@ -11,7 +11,10 @@ import { REFERENCE, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } fr
 import type { SchemaReading } from "./schema-reading.js";
 import { checkReference, emptyTagReporter, parentTag, readKey, readTags } from "./template-reader.js";
 
-/** Makes the rule of a field, or of references to an entity type. Reports why there is none. `entityKeys`: the keys by which this subgraph is asked for the type. */
+/**
+ * Makes the rule of a field, or of references to an entity type. Reports why there is none.
+ * `entityKeys`: the keys by which this subgraph is asked for the type.
+ */
 export function makeRule(
   reading: SchemaReading,
   parent: GraphQLObjectType,
@@ -89,7 +92,9 @@ export function makeRule(
   };
 }
 
-/** Returns why a field must say its scope itself: nothing else was written with the mark in view. */
+/**
+ * Returns why a field must say its scope itself: nothing else was written with the mark in view.
+ */
 function scopeMistakeIn(schema: GraphQLSchema, parent: GraphQLObjectType, field: AnyField): string | undefined {
   const what = field.name === REFERENCE ? "type" : "field";
   const mark = authMarkOf(schema, parent, field);

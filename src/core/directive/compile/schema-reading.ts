@@ -21,7 +21,9 @@ export interface PolicyInputs {
   readonly entities?: EntityTypes | undefined;
 }
 
-/** What is shared by all who read the policies of one schema, and what they have found to be wrong. */
+/**
+ * What is shared by all who read the policies of one schema, and what they have found to be wrong.
+ */
 export class SchemaReading {
   readonly inputs: PolicyInputs;
   readonly argumentWriters: ValueWriters;
@@ -44,7 +46,10 @@ export class SchemaReading {
     this.reachable = reachableTypesOf(inputs.schema);
   }
 
-  /** Whether mutations can reach a type, and no other operation: on another type, a read would invalidate. */
+  /**
+   * Whether mutations can reach a type, and no other operation: on another type, a read would
+   * invalidate.
+   */
   isOfMutationsOnly({ name }: { readonly name: string }): boolean {
     const { mutations, others } = this.reachable;
     return mutations.has(name) && !others.has(name);
@@ -93,7 +98,10 @@ export class SchemaReading {
   }
 }
 
-/** Where something is said: a directive's name with its @, `extensions.cached`, or `policies`; and the coordinate. */
+/**
+ * Where something is said: a directive's name with its @, `extensions.cached`, or `policies`; and
+ * the coordinate.
+ */
 export interface Place {
   readonly source: string;
   readonly coordinate: string;

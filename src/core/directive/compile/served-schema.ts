@@ -7,11 +7,12 @@ import { hasOwnResolver, isStitched, markedFields, readThroughAnother, wrappedBy
 import { fieldAt } from "./reference.js";
 
 /**
- * Checks the schema that a server has: that its fields use the cache, as far as that can be told. Logs once which do
- * not, and what is cached where. Adapters call it when a server starts, and when its schema changes.
+ * Checks the schema that a server has: that its fields use the cache, as far as that can be told.
+ * Logs once which do not, and what is cached where. Adapters call it when a server starts, and when
+ * its schema changes.
  *
- * Throws `CACHED_SCHEMA_INVALID` if `schema` has policies and no schema was applied with this cache, unless it has
- * only loaders and another cache has the fields.
+ * Throws `CACHED_SCHEMA_INVALID` if `schema` has policies and no schema was applied with this
+ * cache, unless it has only loaders and another cache has the fields.
  */
 export function checkServed(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   if (parts.rules.isEmpty) assertNotCached(schema, parts, caller);
@@ -56,7 +57,10 @@ function sourceAt(schema: GraphQLSchema, target: Annotated, name: "cached" | "in
   return target.extensions?.[name] === undefined ? undefined : `extensions.${name}`;
 }
 
-/** Reports fields whose resolver does not lead to the cache: of another schema, or replaced in that of `applyCached`. */
+/**
+ * Reports fields whose resolver does not lead to the cache: of another schema, or replaced in that
+ * of `applyCached`.
+ */
 function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   // A stitched schema calls those with the cache. Another cache has fields of its own.
   if (isStitched(schema) || readThroughAnother(schema, parts) !== undefined) return;
@@ -88,7 +92,10 @@ export function listOf(coordinates: readonly string[]): string {
   return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-/** Whether a user has written the resolver of a field, rather than a server or a transform that calls that of the cache. `before`: what the cache has wrapped. */
+/**
+ * Whether a user has written the resolver of a field, rather than a server or a transform that
+ * calls that of the cache. `before`: what the cache has wrapped.
+ */
 function isReplaced(field: AnyField, before: { readonly name: string } | undefined): boolean {
   const { resolve } = field;
   // That of `wrapSchema`, for the result of an execution of the wrapped schema.
@@ -124,7 +131,10 @@ function reportStart({ rules, loaders, store, keys, onceLog }: CacheParts): void
   onceLog.info(`graphql-cached: ${parts.join(", ")}, prefix ${keys.prefix.slice(0, -1)}`);
 }
 
-/** Returns those of `coordinates` whose cached resolver an anonymous function was assigned over. Transforms name theirs. */
+/**
+ * Returns those of `coordinates` whose cached resolver an anonymous function was assigned over.
+ * Transforms name theirs.
+ */
 export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
   return coordinates.filter((coordinate) => {
     const resolve = fieldAt(schema, coordinate)?.field.resolve;

@@ -15,16 +15,17 @@ import { canonicalize, type ValueWriter } from "../../keys/canonical.js";
 import { hasOwnResolver } from "./own-resolver.js";
 
 /**
- * The shapes of the types of one schema. The shape of a type is what the schema says about a value of it: the fields
- * of every object type that the value can contain, by name and type, the values of enums, and the members of unions
- * and interfaces. Two releases in which a type has the same shape can read each other's values.
+ * The shapes of the types of one schema. The shape of a type is what the schema says about a value
+ * of it: the fields of every object type that the value can contain, by name and type, the values
+ * of enums, and the members of unions and interfaces. Two releases in which a type has the same
+ * shape can read each other's values.
  *
- * A value contains what fields without a resolver read from it. A field with a resolver ends the walk; that it exists
- * still counts, since its resolver reads its parent.
+ * A value contains what fields without a resolver read from it. A field with a resolver ends the
+ * walk; that it exists still counts, since its resolver reads its parent.
  *
- * Each type is visited once, whatever the number of fields that ask for its shape: types that contain each other
- * share a digest, which is made of their texts and of the digests of the types below them (strongly connected
- * components, found with Tarjan's algorithm).
+ * Each type is visited once, whatever the number of fields that ask for its shape: types that
+ * contain each other share a digest, which is made of their texts and of the digests of the types
+ * below them (strongly connected components, found with Tarjan's algorithm).
  */
 export class Shapes {
   readonly #schema: GraphQLSchema;

@@ -6,9 +6,10 @@ import { hasOwnResolver, wrappedBy } from "./own-resolver.js";
 import { fieldAt, REFERENCE, referenceResolverOf } from "./reference.js";
 
 /**
- * Refuses a schema with cached fields that another schema of the cache resolves in another way: they would get each other's values, since
- * fields of one coordinate and shape share entries, as loaders of one name do. A field is the same if its resolver is the same function, as
- * in schemas that are derived from one another. Outside of production it is said, once for all: a development
+ * Refuses a schema with cached fields that another schema of the cache resolves in another way:
+ * they would get each other's values, since fields of one coordinate and shape share entries, as
+ * loaders of one name do. A field is the same if its resolver is the same function, as in schemas
+ * that are derived from one another. Outside of production it is said, once for all: a development
  * server evaluates a changed module again, with the cache on `globalThis`.
  */
 export function checkSources(schema: GraphQLSchema, { fields }: SchemaRules, parts: CacheParts): void {
@@ -40,7 +41,10 @@ export function checkSources(schema: GraphQLSchema, { fields }: SchemaRules, par
 
 const MAX_LISTED = 5;
 
-/** Returns the function that loads a field: what the cache has wrapped, if it was applied before. Properties of parents are all one. */
+/**
+ * Returns the function that loads a field: what the cache has wrapped, if it was applied before.
+ * Properties of parents are all one.
+ */
 function sourceOf(schema: GraphQLSchema, coordinate: string): object {
   const found = fieldAt(schema, coordinate);
   const isReference = found?.field.name === REFERENCE;

@@ -18,7 +18,10 @@ import { REFERENCE, representationWriter } from "./reference.js";
 import type { Place } from "./schema-reading.js";
 import { isIdType, typeAt } from "./value-types.js";
 
-/** Returns the paths of a key. `required`: the paths in the parent that a value is computed from by its `@requires`. */
+/**
+ * Returns the paths of a key. `required`: the paths in the parent that a value is computed from by
+ * its `@requires`.
+ */
 export function readKey(
   at: TemplatePlace,
   given: readonly string[] | undefined,
@@ -60,7 +63,10 @@ export function readKey(
   });
 }
 
-/** Returns the paths of a key with all other arguments, or other fields of an input object, in the place of `$args` and what follows a `!`. */
+/**
+ * Returns the paths of a key with all other arguments, or other fields of an input object, in the
+ * place of `$args` and what follows a `!`.
+ */
 function withoutExcluded(at: TemplatePlace, texts: readonly string[]): readonly string[] {
   const excluded = texts.filter(isExclusion).map((text) => text.slice(1));
   if (excluded.length === 0) return texts;
@@ -107,7 +113,10 @@ export function readTags(at: TemplatePlace, tags: readonly string[]): TagTemplat
   });
 }
 
-/** Returns the tag of the entity that a field belongs to, unless entities share entries: each would write its own into them, in turn. */
+/**
+ * Returns the tag of the entity that a field belongs to, unless entities share entries: each would
+ * write its own into them, in turn.
+ */
 export function parentTag({ reading, parent }: TemplatePlace, keyPaths: readonly KeyPath[]): readonly string[] {
   const { entities, idFields } = reading.inputs;
   if (entities?.isEntity(parent) !== true) return [];
@@ -118,7 +127,10 @@ export function parentTag({ reading, parent }: TemplatePlace, keyPaths: readonly
   return idFields.of(parent.name).every(isInKey) ? [idFields.templateOf(parent.name, "source")] : [];
 }
 
-/** Reports a `key` that does not say which entity a reference is to: references to others would share entries. */
+/**
+ * Reports a `key` that does not say which entity a reference is to: references to others would
+ * share entries.
+ */
 export function checkReference(
   { reading, place }: TemplatePlace,
   entityKeys: readonly KeyFields[],
@@ -136,7 +148,10 @@ export function checkReference(
   );
 }
 
-/** Reports a `key` without what the value is computed from: one representation would decide about the value for all others. */
+/**
+ * Reports a `key` without what the value is computed from: one representation would decide about
+ * the value for all others.
+ */
 function checkRequired({ reading, place }: TemplatePlace, required: readonly string[], key: readonly string[]): void {
   if (required.every((path) => key.some((text) => path === text || path.startsWith(`${text}.`)))) return;
   const last = required.at(-1) as string;
@@ -149,7 +164,10 @@ function checkRequired({ reading, place }: TemplatePlace, required: readonly str
 
 const isExclusion = (text: string): boolean => text.startsWith("!");
 
-/** `text`: a key path or a tag template; without effect if it names an argument that the field does not have. */
+/**
+ * `text`: a key path or a tag template; without effect if it names an argument that the field does
+ * not have.
+ */
 function didYouMean({ args }: AnyField, text: string | undefined): string {
   const named = [...(text ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
   const isPossible = named.every((name) => args.some((argument) => argument.name === name));
@@ -157,9 +175,10 @@ function didYouMean({ args }: AnyField, text: string | undefined): string {
 }
 
 /**
- * Returns a function that reports the templates of one field that yield no tag because a parent or a result lacks the
- * property that they name. Arguments and the context may lack theirs, and a representation the keys that it does not
- * use: the templates that follow from a type are not among those `declared`.
+ * Returns a function that reports the templates of one field that yield no tag because a parent or
+ * a result lacks the property that they name. Arguments and the context may lack theirs, and a
+ * representation the keys that it does not use: the templates that follow from a type are not among
+ * those `declared`.
  */
 export function emptyTagReporter(
   { source, coordinate }: Place,

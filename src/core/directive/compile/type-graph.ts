@@ -31,7 +31,10 @@ export function reversed<Node>(
 export const objectsOf = (schema: GraphQLSchema, type: GraphQLNamedType): readonly GraphQLObjectType[] =>
   isAbstractType(type) ? schema.getPossibleTypes(type) : isObjectType(type) ? [type] : [];
 
-/** Returns the types of the fields of an object type for which `isMeant` returns true, and the members of an interface or union. */
+/**
+ * Returns the types of the fields of an object type for which `isMeant` returns true, and the
+ * members of an interface or union.
+ */
 export const nextTypes = (
   schema: GraphQLSchema,
   type: GraphQLNamedType,
@@ -45,7 +48,10 @@ export const nextTypes = (
       ? schema.getPossibleTypes(type)
       : [];
 
-/** Returns the names of the types that mutations can reach, and of those that queries and subscriptions can. */
+/**
+ * Returns the names of the types that mutations can reach, and of those that queries and
+ * subscriptions can.
+ */
 export function reachableTypesOf(schema: GraphQLSchema) {
   const nextOf = (type: GraphQLNamedType): readonly GraphQLNamedType[] => [
     ...nextTypes(schema, type),

@@ -16,7 +16,10 @@ import { idWriter, recordWriter, type ValueWriter, writeList } from "../../keys/
 import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 
-/** Returns the type of what `path` leads to. Undefined if the schema does not say, as of the context, of custom scalars and of other properties. */
+/**
+ * Returns the type of what `path` leads to. Undefined if the schema does not say, as of the
+ * context, of custom scalars and of other properties.
+ */
 export function typeAt(path: Path, parent: GraphQLObjectType, field: AnyField): GraphQLType | undefined {
   switch (path.root) {
     case "args": {
@@ -47,7 +50,9 @@ function fieldTypeOf(type: GraphQLNamedType, name: string): GraphQLType | undefi
   return isUnionType(type) ? memberFields(type).find((field) => field.name === name)?.type : undefined;
 }
 
-/** The fields of the members of a union. Members that share a name are assumed to agree on its type. */
+/**
+ * The fields of the members of a union. Members that share a name are assumed to agree on its type.
+ */
 const memberFields = (union: GraphQLUnionType): AnyField[] =>
   union.getTypes().flatMap((member) => Object.values(member.getFields()));
 
@@ -55,9 +60,10 @@ export const isIdType = (type: GraphQLType | undefined): boolean =>
   type !== undefined && String(getNullableType(type)) === "ID";
 
 /**
- * Makes the writers of key parts from their GraphQL types, one for each type. Ids are written as GraphQL serialises
- * them, enum values by name, and the fields of objects in a fixed order. Everything that GraphQL does not convert to
- * one form is written by `write`: values of other scalars, and what the schema does not describe.
+ * Makes the writers of key parts from their GraphQL types, one for each type. Ids are written as
+ * GraphQL serialises them, enum values by name, and the fields of objects in a fixed order.
+ * Everything that GraphQL does not convert to one form is written by `write`: values of other
+ * scalars, and what the schema does not describe.
  */
 export class ValueWriters {
   readonly #ofNamed = new Map<GraphQLNamedType, ValueWriter>();

@@ -16,10 +16,11 @@ import type { AnyField } from "./field-rule.js";
 import { copyReferenceResolver, type KeyedType, type ReferenceResolver } from "./reference.js";
 
 /**
- * Returns a copy of `schema` in which the fields of object types have the resolver that `resolverOf` returns, or
- * their own if it returns undefined, and types with a `__resolveReference` the one that `wrapReference` returns.
- * Object types, interfaces and unions are rebuilt, since they refer to one another. Scalars, enums, input objects and
- * directives are shared with the original schema.
+ * Returns a copy of `schema` in which the fields of object types have the resolver that
+ * `resolverOf` returns, or their own if it returns undefined, and types with a `__resolveReference`
+ * the one that `wrapReference` returns. Object types, interfaces and unions are rebuilt, since they
+ * refer to one another. Scalars, enums, input objects and directives are shared with the original
+ * schema.
  */
 export function withResolvers(
   schema: GraphQLSchema,

@@ -51,14 +51,14 @@ import { checkSources } from "./shared-entries.js";
 import { withResolvers } from "./with-resolvers.js";
 
 /**
- * Returns a copy of `schema` in which the resolvers of cached fields ask `cache` first. The given schema is not
- * changed.
+ * Returns a copy of `schema` in which the resolvers of cached fields ask `cache` first. The given
+ * schema is not changed.
  *
- * Apply the cache first and schema transforms that check permissions after it: the outer transform runs on every
- * request, the inner resolver only on a load.
+ * Apply the cache first and schema transforms that check permissions after it: the outer transform
+ * runs on every request, the inner resolver only on a load.
  *
- * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID`, `CACHED_POLICY_INVALID` or
- * `CACHED_SCOPE_MISSING` with every mistake in the schema.
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID`,
+ * `CACHED_POLICY_INVALID` or `CACHED_SCOPE_MISSING` with every mistake in the schema.
  */
 export function applyCached(
   schema: GraphQLSchema,
@@ -121,7 +121,10 @@ function register(
     parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates() ?? [])]);
 }
 
-/** Tells loaders what the schema says of the values of its types. Throws if one names a type that no schema has. */
+/**
+ * Tells loaders what the schema says of the values of its types. Throws if one names a type that no
+ * schema has.
+ */
 function addShapes(schema: GraphQLSchema, shapes: Shapes, entities: EntityTypes | undefined, parts: CacheParts): void {
   const outputs = Object.values(schema.getTypeMap()).filter(isOutputType);
   const known = new Map<string, TypeFacts>();
@@ -160,7 +163,10 @@ function wrapFields(
   const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
   const hasCachedChildren = [...rules.fields.values()].some(({ isRoot }) => !isRoot);
 
-  /** Whether a field is wrapped already. A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
+  /**
+   * Whether a field is wrapped already. A schema that is applied twice is wrapped once, so the
+   * options of the second time would have no effect.
+   */
   const isWrapped = (coordinate: string, resolve: Resolver | ReferenceResolver): boolean => {
     const before = wrappedBy(resolve);
     const refuse = (mistake: string): never => {
@@ -192,7 +198,10 @@ function wrapFields(
     if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
   };
 
-  /** Of a field that is neither cached nor invalidates: where its value comes from, and the entities in it. */
+  /**
+   * Of a field that is neither cached nor invalidates: where its value comes from, and the entities
+   * in it.
+   */
   const wrapOther = (coordinate: string, field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const resolve = field.resolve ?? defaultFieldResolver;
     if (wrappedBy(resolve) !== undefined) return undefined;
@@ -248,28 +257,31 @@ function wrapFields(
 /** Options of `applyCached`. */
 export interface ApplyCachedOptions {
   /**
-   * Policies by the coordinate of a field or type, such as `Query.movie`, for a schema that cannot be annotated. Each
-   * argument takes precedence over that of `@cached` and `extensions.cached` at the same coordinate. Default: none.
+   * Policies by the coordinate of a field or type, such as `Query.movie`, for a schema that cannot
+   * be annotated. Each argument takes precedence over that of `@cached` and `extensions.cached` at
+   * the same coordinate. Default: none.
    */
   readonly policies?: PoliciesOption | undefined;
   /**
-   * Also cache fields with the hints of Apollo's response cache (`@cacheControl`), by their `maxAge` and `scope`.
-   * `@cached` takes precedence. Default: false, hints only say what clients may keep.
+   * Also cache fields with the hints of Apollo's response cache (`@cacheControl`), by their
+   * `maxAge` and `scope`. `@cached` takes precedence. Default: false, hints only say what clients
+   * may keep.
    */
   readonly cacheControl?: boolean | CacheControlOptions | undefined;
   /**
-   * Tag cached values with the entities in them, such as `Movie:7`, and let each mutation invalidate the entities
-   * that its resolver returns. Default: false.
+   * Tag cached values with the entities in them, such as `Movie:7`, and let each mutation
+   * invalidate the entities that its resolver returns. Default: false.
    */
   readonly entityTags?: boolean | EntityTagsOptions | undefined;
   /**
-   * By type: the field, or fields, that identify its objects, in entity tags, and in the default keys of its
-   * fields: `{ Movie: "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
+   * By type: the field, or fields, that identify its objects, in entity tags, and in the default
+   * keys of its fields: `{ Movie: "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
    */
   readonly idFields?: Readonly<Record<string, string | readonly string[]>> | undefined;
   /**
-   * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and has no entry for
-   * it, is null without a load, and nothing is stored. Only fields that can be null.
+   * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and
+   * has no entry for it, is null without a load, and nothing is stored. Only fields that can be
+   * null.
    */
   readonly exists?: Readonly<Record<string, FieldExistence>> | undefined;
 }

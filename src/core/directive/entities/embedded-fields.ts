@@ -4,9 +4,10 @@ import { hasOwnResolver } from "../compile/own-resolver.js";
 import { objectsOf, reached, reversed } from "../compile/type-graph.js";
 
 /**
- * Returns a function that lists the fields for which `isWanted` returns true and that are below the values of a type:
- * in the type itself, or in what those of its fields return whose value is a part of it. The search runs backwards,
- * from the wanted fields to the types that embed them, since such fields are few.
+ * Returns a function that lists the fields for which `isWanted` returns true and that are below the
+ * values of a type: in the type itself, or in what those of its fields return whose value is a part
+ * of it. The search runs backwards, from the wanted fields to the types that embed them, since such
+ * fields are few.
  */
 export function createEmbeddedFinder(
   schema: GraphQLSchema,
@@ -38,7 +39,10 @@ interface LibraryExtensions {
   readonly nexus?: { readonly hasDefinedResolver?: unknown };
 }
 
-/** Whether the value of a field is a part of its parent. Libraries that check permissions make reading a property look like a resolver. */
+/**
+ * Whether the value of a field is a part of its parent. Libraries that check permissions make
+ * reading a property look like a resolver.
+ */
 export function isPartOfParent(field: AnyField): boolean {
   const { pothosExposedField, nexus } = field.extensions as LibraryExtensions;
   return !hasOwnResolver(field) || pothosExposedField !== undefined || nexus?.hasDefinedResolver === false;

@@ -6,9 +6,10 @@ import { reachableTypesOf } from "../compile/type-graph.js";
 import type { EntityTypes } from "./entity-types.js";
 
 /**
- * Reports where entity tags have no effect: types whose `id` has a resolver, and values of interfaces and unions
- * whose type only `resolveType` knows. Names, for information, what needs a tag besides: lists, since an insert
- * returns nothing that they contain, and mutations that return no entity.
+ * Reports where entity tags have no effect: types whose `id` has a resolver, and values of
+ * interfaces and unions whose type only `resolveType` knows. Names, for information, what needs a
+ * tag besides: lists, since an insert returns nothing that they contain, and mutations that return
+ * no entity.
  */
 export function reportEntities(
   schema: GraphQLSchema,
@@ -56,7 +57,9 @@ function listsWithoutTag({ fields }: SchemaRules, entities: EntityTypes): string
     );
 }
 
-/** Mutations that return objects with further mutation fields are left out; those fields are not. */
+/**
+ * Mutations that return objects with further mutation fields are left out; those fields are not.
+ */
 function mutationsWithoutEntity(
   schema: GraphQLSchema,
   { invalidations }: SchemaRules,

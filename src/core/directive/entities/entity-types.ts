@@ -26,9 +26,9 @@ import { type AbstractPlan, entityFinder, type IsTypeOf, type ObjectPlan, type P
 import type { IdFields } from "./id-fields.js";
 
 /**
- * The entities of one schema: the object types with an `id`, or the fields in `idFields`, that are properties of the
- * object, as GraphQL's default resolver reads them. A walk through a value finds them as `Shapes` finds what a value
- * contains: through the fields without a resolver.
+ * The entities of one schema: the object types with an `id`, or the fields in `idFields`, that are
+ * properties of the object, as GraphQL's default resolver reads them. A walk through a value finds
+ * them as `Shapes` finds what a value contains: through the fields without a resolver.
  */
 export class EntityTypes {
   readonly #schema: GraphQLSchema;
@@ -121,7 +121,10 @@ export class EntityTypes {
     return nextTypes(this.#schema, type, (field) => !hasOwnResolver(field));
   }
 
-  /** Returns the entities of an interface or union whose type a walk may not know: it does not call `resolveType`. */
+  /**
+   * Returns the entities of an interface or union whose type a walk may not know: it does not call
+   * `resolveType`.
+   */
   unknownMembersOf(type: GraphQLAbstractType): readonly GraphQLObjectType[] {
     if (type.resolveType == null) return [];
     return this.#schema.getPossibleTypes(type).filter((one) => one.isTypeOf == null && this.#leading.has(one));
@@ -163,11 +166,17 @@ export class EntityTypes {
 
 /** How `applyCached` tags values with the entities in them. */
 export interface EntityTagsOptions {
-  /** Object types with an `id` or `idFields` whose values get no tag and are not invalidated by mutations. Default: none. */
+  /**
+   * Object types with an `id` or `idFields` whose values get no tag and are not invalidated by
+   * mutations. Default: none.
+   */
   readonly exceptTypes?: readonly string[] | undefined;
 }
 
-/** Returns the names of the excepted types; undefined if entity tags are not used. Throws `CACHED_OPTION_INVALID`. */
+/**
+ * Returns the names of the excepted types; undefined if entity tags are not used. Throws
+ * `CACHED_OPTION_INVALID`.
+ */
 export function resolveEntityTags(
   given: unknown,
   schema: GraphQLSchema,

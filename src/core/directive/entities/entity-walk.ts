@@ -9,7 +9,10 @@ import { tagText } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
 import type { EntityCall, EntityFinder, Obstacle, ReportObstacle } from "../../schema-rules.js";
 
-/** Returns what finds the entities in the values at a place. `reportUntagged` is told of what yields no tag. */
+/**
+ * Returns what finds the entities in the values at a place. `reportUntagged` is told of what yields
+ * no tag.
+ */
 export function entityFinder(
   place: Place,
   typeNames: () => ReadonlySet<string>,
@@ -68,17 +71,25 @@ async function settle(walk: EntityWalk, clock: Clock): Promise<void> {
 
 /** The maximum number of entity tags of a value, unless it has entities of more types than that. */
 const MAX_ENTITY_TAGS = 100;
-/** How long a mutation waits for promises in its result. GraphQL waits for them as well if the fields are selected. */
+/**
+ * How long a mutation waits for promises in its result. GraphQL waits for them as well if the
+ * fields are selected.
+ */
 const MAX_WAIT_MS = 10_000;
 
 export interface ObjectPlan {
   readonly typeName: string;
-  /** The fields that identify values of the type, which have no resolver. Undefined if the values are no entities. */
+  /**
+   * The fields that identify values of the type, which have no resolver. Undefined if the values
+   * are no entities.
+   */
   readonly idFields: readonly string[] | undefined;
   readonly members: readonly { readonly fieldName: string; readonly place: Place }[];
 }
 
-/** What the walk needs to know of an interface or union. Types that lead to no entity have no plan. */
+/**
+ * What the walk needs to know of an interface or union. Types that lead to no entity have no plan.
+ */
 export interface AbstractPlan {
   readonly possible: ReadonlyMap<string, ObjectPlan | undefined>;
   readonly testable: readonly { readonly isTypeOf: IsTypeOf; readonly plan: ObjectPlan | undefined }[];
@@ -95,13 +106,16 @@ export interface Place {
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Finds the entities in one value. It goes through the fields without a resolver, which read their property as
- * GraphQL does, and visits each object once for each type that it has, so values can contain themselves. It does not
- * recurse, so they can be deep.
+ * Finds the entities in one value. It goes through the fields without a resolver, which read their
+ * property as GraphQL does, and visits each object once for each type that it has, so values can
+ * contain themselves. It does not recurse, so they can be deep.
  */
 class EntityWalk {
   readonly ids = new Map<string, Set<string>>();
-  /** The types of entities whose ids are numbers that may be rounded: which of them are meant is not known. */
+  /**
+   * The types of entities whose ids are numbers that may be rounded: which of them are meant is not
+   * known.
+   */
   readonly rounded = new Set<string>();
   readonly pending: { readonly promise: Promise<unknown>; readonly place: Place }[] = [];
   /** What the walk could not look into, by coordinate. */
@@ -172,8 +186,8 @@ class EntityWalk {
       this.obstacles.set(place.coordinate, { kind: "an error", error });
       return;
     }
-    // A getter that returns a promise may have begun a query, as lazy relations do, and those of its
-    // result would begin others.
+    // A getter that returns a promise may have begun a query, as lazy relations do, and those of
+    // its result would begin others.
     if (types.isPromise(value) && Object.getOwnPropertyDescriptor(object, fieldName)?.value !== value) {
       ignoreRejection(value);
       this.obstacles.set(place.coordinate, { kind: "a promise of a getter" });
@@ -222,7 +236,10 @@ function addTo<Key, Member>(sets: Map<Key, Set<Member>>, key: Key, member: Membe
 const tagsOfEntities = (ids: ReadonlyMap<string, ReadonlySet<string>>): string[] =>
   [...ids].flatMap(([typeName, some]) => [...some].map((id) => entityTag(typeName, id)));
 
-/** Returns the tags of a value with these entities, by type. Beyond the limit, the types with the most entities have one tag each. */
+/**
+ * Returns the tags of a value with these entities, by type. Beyond the limit, the types with the
+ * most entities have one tag each.
+ */
 function tagsOfValue(ids: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   let count = [...ids.values()].reduce((sum, { size }) => sum + size, 0);
   const kept = new Map(ids);

@@ -32,12 +32,17 @@ export class IdFields {
     return fields.includes(undefined) ? undefined : (fields as AnyField[]);
   }
 
-  /** Returns the template of the tag of an object, which is at `root`: `Rating:{$result.movieId}:{$result.userId}`. */
+  /**
+   * Returns the template of the tag of an object, which is at `root`:
+   * `Rating:{$result.movieId}:{$result.userId}`.
+   */
   templateOf(typeName: string, root: "source" | "result"): string {
     return entityTemplate(typeName, root, this.of(typeName));
   }
 
-  /** Returns what releases have to agree on besides the fields of the type. Empty for the default. */
+  /**
+   * Returns what releases have to agree on besides the fields of the type. Empty for the default.
+   */
   markOf(typeName: string): string {
     const names = this.of(typeName);
     return names === DEFAULT ? "" : `(${names.join()})`;

@@ -13,17 +13,23 @@ import { isIdType, typeAt } from "../compile/value-types.js";
 /** How a cached field knows that what it is asked for cannot exist. */
 export interface FieldExistence {
   /**
-   * Where the id is: in the arguments, such as `$args.id`, or in the parent object or the representation, such as
-   * `$source.id`. An `ID` is passed as a string, whatever its spelling.
+   * Where the id is: in the arguments, such as `$args.id`, or in the parent object or the
+   * representation, such as `$source.id`. An `ID` is passed as a string, whatever its spelling.
    */
   readonly id: string;
-  /** Knows which ids cannot exist, for example a `bloomGuard`. Called once per tick with the ids that have no entry. */
+  /**
+   * Knows which ids cannot exist, for example a `bloomGuard`. Called once per tick with the ids
+   * that have no entry.
+   */
   readonly guard: ExistenceGuard<never>;
 }
 
 export type ExistenceCheck = (roots: FieldRoots) => (() => Promise<boolean>) | undefined;
 
-/** Returns the checks of the option `exists`, by coordinate. Throws `CACHED_OPTION_INVALID` with all mistakes. */
+/**
+ * Returns the checks of the option `exists`, by coordinate. Throws `CACHED_OPTION_INVALID` with all
+ * mistakes.
+ */
 export function existenceChecks(
   given: unknown,
   rules: SchemaRules,

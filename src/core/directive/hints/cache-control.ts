@@ -18,7 +18,10 @@ import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import type { IdFields } from "../entities/id-fields.js";
 
-/** Returns the option `cacheControl` with its defaults; undefined if hints are not used. Throws `CACHED_OPTION_INVALID`. */
+/**
+ * Returns the option `cacheControl` with its defaults; undefined if hints are not used. Throws
+ * `CACHED_OPTION_INVALID`.
+ */
 export function resolveCacheControl(given: unknown): Required<CacheControlOptions> | undefined {
   const options = featureOption(given, "cacheControl", ["fields", "defaultMaxAge"]);
   if (options === undefined) return undefined;
@@ -35,13 +38,14 @@ export function resolveCacheControl(given: unknown): Required<CacheControlOption
 /** How `applyCached` uses the hints that a schema has for Apollo's response cache. */
 export interface CacheControlOptions {
   /**
-   * Which fields with a hint are cached. `ROOT`: those of the query type. `ALL`: also fields of other types that have
-   * a resolver of their own; it must depend on nothing of the parent but its `id`. Default: `ROOT`.
+   * Which fields with a hint are cached. `ROOT`: those of the query type. `ALL`: also fields of
+   * other types that have a resolver of their own; it must depend on nothing of the parent but its
+   * `id`. Default: `ROOT`.
    */
   readonly fields?: "ROOT" | "ALL" | undefined;
   /**
-   * The `maxAge` in seconds of root fields, and of fields that return types with fields, if they have no hint: what
-   * Apollo's cache control plugin is passed under this name. Default: 0.
+   * The `maxAge` in seconds of root fields, and of fields that return types with fields, if they
+   * have no hint: what Apollo's cache control plugin is passed under this name. Default: 0.
    */
   readonly defaultMaxAge?: number | undefined;
 }
@@ -61,12 +65,13 @@ interface Limit {
 }
 
 /**
- * The policies that follow from `@cacheControl` by the rules of Apollo's cache control plugin. The hint of a field
- * overrides that of the type it returns. Without one, root fields and fields that return types with fields have the
- * default `maxAge`; others, and those with `inheritMaxAge`, that of their parent.
+ * The policies that follow from `@cacheControl` by the rules of Apollo's cache control plugin. The
+ * hint of a field overrides that of the type it returns. Without one, root fields and fields that
+ * return types with fields have the default `maxAge`; others, and those with `inheritMaxAge`, that
+ * of their parent.
  *
- * The value of a field contains what its subfields without a resolver return, whatever a query selects. So its policy
- * is the narrowest of theirs.
+ * The value of a field contains what its subfields without a resolver return, whatever a query
+ * selects. So its policy is the narrowest of theirs.
  */
 export class CacheControlHints {
   readonly #schema: GraphQLSchema;
@@ -80,7 +85,10 @@ export class CacheControlHints {
     this.#settings = settings;
   }
 
-  /** Returns the policy of a field, or undefined if its hints make none. `isExplicit`: whether it has `@cached`, and is cached in any case. */
+  /**
+   * Returns the policy of a field, or undefined if its hints make none. `isExplicit`: whether it
+   * has `@cached`, and is cached in any case.
+   */
   policyOf(parent: GraphQLObjectType, field: AnyField, isExplicit: boolean): PolicySettings | undefined {
     const coordinate = `${parent.name}.${field.name}`;
     const isRoot = parent === this.#schema.getQueryType();
@@ -142,7 +150,10 @@ export class CacheControlHints {
     }
   }
 
-  /** Logs which hints have no effect on the cache. Those on fields of interfaces never have: only those of object types count. */
+  /**
+   * Logs which hints have no effect on the cache. Those on fields of interfaces never have: only
+   * those of object types count.
+   */
   report({ logger }: Pick<CacheParts, "logger">): void {
     for (const type of Object.values(this.#schema.getTypeMap()))
       for (const field of isInterfaceType(type) ? Object.values(type.getFields()) : [])

@@ -1,7 +1,10 @@
 import { infoWith } from "../../base/graphql-version.js";
 import { type ResponseHint, validHint } from "../../store/entry-layout.js";
 
-/** Returns an `info` for one load that records the cache hints of the resolver for later hits, and forwards them. `info` itself if the server has none. */
+/**
+ * Returns an `info` for one load that records the cache hints of the resolver for later hits, and
+ * forwards them. `info` itself if the server has none.
+ */
 export function collectHints<Info extends object>(info: Info): CollectedHints<Info> {
   const { cacheControl } = info as HintedInfo;
   if (cacheControl === undefined) return { info, hint: () => undefined };
@@ -47,7 +50,10 @@ export function collectHints<Info extends object>(info: Info): CollectedHints<In
   return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded && validHint(recorded) };
 }
 
-/** Returns what tells whether a resolver that has ended has set the hint PRIVATE. Undefined if the server has no hints. */
+/**
+ * Returns what tells whether a resolver that has ended has set the hint PRIVATE. Undefined if the
+ * server has no hints.
+ */
 export function privateHintIn(info: object): (() => boolean) | undefined {
   const { cacheControl } = info as HintedInfo;
   return cacheControl && (() => (cacheControl as Partial<CacheControl>).cacheHint?.scope === "PRIVATE");

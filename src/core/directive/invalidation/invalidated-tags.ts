@@ -4,13 +4,15 @@ import { checkedTags, mistakeInTag } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
 
 /**
- * Returns what an invalidation of the tags that `caller` got changes. Reports, once each, tags that no value can
- * have, among the first hundred.
+ * Returns what an invalidation of the tags that `caller` got changes. Reports, once each, tags that
+ * no value can have, among the first hundred.
  *
- * Beyond 20,000 tags in a minute, all that begins like those of a list is invalidated (`ListedTags`).
+ * Beyond 20,000 tags in a minute, all that begins like those of a list is invalidated
+ * (`ListedTags`).
  *
- * Throws `CACHED_OPTION_INVALID` unless `tags` are non-empty strings that can be meant as tags. The tags of an outbox
- * are made of rows, and were committed: those that cannot be meant are reported, so that they do not stop the others.
+ * Throws `CACHED_OPTION_INVALID` unless `tags` are non-empty strings that can be meant as tags. The
+ * tags of an outbox are made of rows, and were committed: those that cannot be meant are reported,
+ * so that they do not stop the others.
  */
 export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: string): Subject[] {
   const tags = checkedTags(given, caller);
@@ -27,7 +29,10 @@ export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: s
   return [...new Set(changed)];
 }
 
-/** How many tags of a call are compared with those that values can have: that takes far longer than their text alone. */
+/**
+ * How many tags of a call are compared with those that values can have: that takes far longer than
+ * their text alone.
+ */
 const MAX_COMPARED = 100;
 
 function problemOf({ knownTags }: CacheParts, tag: string): string | undefined {

@@ -8,9 +8,10 @@ import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidati
 import { coerceArgs, type FieldRoots, invalidationNamesOf, keyOf } from "../compile/field-rule.js";
 
 /**
- * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as `entries[0].`. A property
- * that is present without a value is a mistake: it usually comes from a variable that is unexpectedly empty, and the
- * target would then name another entry. Throws `CACHED_OPTION_INVALID`.
+ * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as
+ * `entries[0].`. A property that is present without a value is a mistake: it usually comes from a
+ * variable that is unexpectedly empty, and the target would then name another entry. Throws
+ * `CACHED_OPTION_INVALID`.
  */
 export function checkInvalidationTarget(target: unknown, caller: string, at = ""): asserts target is InvalidateTarget {
   const given = (target ?? {}) as Readonly<Partial<Record<Kind, unknown>>>;
@@ -45,7 +46,10 @@ export function checkInvalidationTarget(target: unknown, caller: string, at = ""
   }
 }
 
-/** The kinds of targets by the property that names one, and what their other properties have to be, with what to do if one is missing. */
+/**
+ * The kinds of targets by the property that names one, and what their other properties have to be,
+ * with what to do if one is missing.
+ */
 const KINDS: Readonly<Record<Kind, TargetKind>> = {
   loader: {
     name: "name of a loader",
@@ -115,7 +119,10 @@ export interface LoaderTarget {
   readonly private?: string | number | bigint;
 }
 
-/** Identifies one entry of a function made by `cache.wrap`. The name alone stands for every entry of the function. */
+/**
+ * Identifies one entry of a function made by `cache.wrap`. The name alone stands for every entry of
+ * the function.
+ */
 export interface FunctionTarget {
   /** The `name` of the function. */
   readonly function: string;
@@ -129,8 +136,8 @@ export interface FunctionTarget {
 export type InvalidateTarget = EntryTarget | LoaderTarget | FunctionTarget;
 
 /**
- * Checks what a write makes outdated, as a user passes it to `caller`, except its tags. Having neither tags nor
- * entries is no mistake: a list can be empty. Throws `CACHED_OPTION_INVALID`.
+ * Checks what a write makes outdated, as a user passes it to `caller`, except its tags. Having
+ * neither tags nor entries is no mistake: a list can be empty. Throws `CACHED_OPTION_INVALID`.
  */
 export function checkWriteTarget(target: unknown, caller: string): void {
   const invalid = (mistake: string): CachedError => optionInvalid(`${caller}: ${mistake}`);
@@ -152,7 +159,10 @@ export function checkWriteTarget(target: unknown, caller: string): void {
   for (const [nth, entry] of entries.entries()) checkInvalidationTarget(entry, caller, `entries[${nth}].`);
 }
 
-/** Returns the target of a coordinate, which can be the name of a loader. Throws `CACHED_COORDINATE_UNKNOWN` if there is neither. */
+/**
+ * Returns the target of a coordinate, which can be the name of a loader. Throws
+ * `CACHED_COORDINATE_UNKNOWN` if there is neither.
+ */
 export function targetOfCoordinate(
   { rules, loaders }: CacheParts,
   given: Readonly<Record<string, unknown>> & { readonly coordinate: string },
@@ -169,9 +179,10 @@ export function targetOfCoordinate(
 }
 
 /**
- * Returns the call of a cached field that `target` names; its arguments are coerced. Throws `CACHED_COORDINATE_UNKNOWN` if no applied schema
- * caches the field, and `CACHED_KEY_UNUSABLE` if the identity or an argument is missing or has the wrong type, or if
- * there is an identity for a PUBLIC field.
+ * Returns the call of a cached field that `target` names; its arguments are coerced. Throws
+ * `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, and `CACHED_KEY_UNUSABLE` if
+ * the identity or an argument is missing or has the wrong type, or if there is an identity for a
+ * PUBLIC field.
  */
 function callOf({ rules, loaders }: CacheParts, target: EntryTarget): FieldCallTarget {
   const { coordinate, source, context } = target;
@@ -193,8 +204,8 @@ interface FieldCallTarget {
 }
 
 /**
- * Returns the key that a request would use. Throws what `callOf` throws, and `CACHED_KEY_UNUSABLE` if a part of
- * the key is missing, or if it is the selection: only a request has that.
+ * Returns the key that a request would use. Throws what `callOf` throws, and `CACHED_KEY_UNUSABLE`
+ * if a part of the key is missing, or if it is the selection: only a request has that.
  */
 export function keyOfCoordinate(parts: CacheParts, target: EntryTarget): FieldCallTarget & { readonly key: Key } {
   const call = callOf(parts, target);
@@ -207,11 +218,11 @@ function namesOfTarget(parts: CacheParts, target: EntryTarget): InvalidationName
 }
 
 /**
- * Returns what an invalidation of `target` concerns. A coordinate or a loader without any other property stands for
- * all of its entries.
+ * Returns what an invalidation of `target` concerns. A coordinate or a loader without any other
+ * property stands for all of its entries.
  *
- * Throws `CACHED_COORDINATE_UNKNOWN` if there is no such field or loader, and `CACHED_KEY_UNUSABLE` if a part of the
- * key or the identity is missing or has the wrong type.
+ * Throws `CACHED_COORDINATE_UNKNOWN` if there is no such field or loader, and `CACHED_KEY_UNUSABLE`
+ * if a part of the key or the identity is missing or has the wrong type.
  */
 export function namesOfInvalidation(parts: CacheParts, target: InvalidateTarget): InvalidationNames {
   if ("loader" in target) return namesOfLoader(parts, target);
@@ -225,7 +236,10 @@ export function namesOfInvalidation(parts: CacheParts, target: InvalidateTarget)
   return wholeOf(target.coordinate);
 }
 
-/** Returns the same for a target that has to name one entry; otherwise throws `CACHED_KEY_UNUSABLE`. `otherwise`: what to do to invalidate all. */
+/**
+ * Returns the same for a target that has to name one entry; otherwise throws `CACHED_KEY_UNUSABLE`.
+ * `otherwise`: what to do to invalidate all.
+ */
 export function namesOfOneEntry(
   parts: CacheParts,
   target: InvalidateTarget,
@@ -245,7 +259,10 @@ export function namesOfOneEntry(
 
 const wholeOf = (coordinate: string): InvalidationNames => ({ keys: [], tags: [], coordinates: [coordinate] });
 
-/** Whether the key of a field has no parts: its only entry is named, which costs less than all entries. */
+/**
+ * Whether the key of a field has no parts: its only entry is named, which costs less than all
+ * entries.
+ */
 const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   args.length === 0 &&
@@ -264,7 +281,10 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Invalidat
   return { keys: [keyOfLoader(rule, target)], tags: [] };
 }
 
-/** Returns the key that `target` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is missing, or makes no key. */
+/**
+ * Returns the key that `target` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is
+ * missing, or makes no key.
+ */
 export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
   const { loader: name, id } = target;
   const { noun } = rule.kind;

@@ -11,7 +11,10 @@ import type { Place, SchemaReading } from "../compile/schema-reading.js";
 import { emptyTagReporter, readTags } from "../compile/template-reader.js";
 import type { EntityTypes } from "../entities/entity-types.js";
 
-/** Adds the rule of a field to `rules`. Returns whether it declares one. `findsEntities`: whether the entities in its value count. */
+/**
+ * Adds the rule of a field to `rules`. Returns whether it declares one. `findsEntities`: whether
+ * the entities in its value count.
+ */
 export function readInvalidation(
   reading: SchemaReading,
   type: GraphQLObjectType | GraphQLInterfaceType,
@@ -41,7 +44,10 @@ export function readInvalidation(
   return declared !== undefined;
 }
 
-/** Returns the tags that a field declares: none of those that are refused. Undefined if it declares nothing. */
+/**
+ * Returns the tags that a field declares: none of those that are refused. Undefined if it declares
+ * nothing.
+ */
 function declaredAt(
   reading: SchemaReading,
   type: GraphQLObjectType | GraphQLInterfaceType,
@@ -94,9 +100,9 @@ function notOfMutations(reading: SchemaReading, type: GraphQLObjectType | GraphQ
 }
 
 /**
- * Warns about tags of `@invalidates` that no cached field can have, such as `Movies:{$args.id}` beside
- * `Movie:{$args.id}`. Loaders compute their tags, so while one does, only those that differ in their form are
- * reported.
+ * Warns about tags of `@invalidates` that no cached field can have, such as `Movies:{$args.id}`
+ * beside `Movie:{$args.id}`. Loaders compute their tags, so while one does, only those that differ
+ * in their form are reported.
  */
 export function reportUnmatchedTags(
   { fields, invalidations }: SchemaRules,

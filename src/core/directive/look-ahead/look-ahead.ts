@@ -4,7 +4,10 @@ import type { Excess } from "../../tier/request/loaded.js";
 import { beyondSelection, observeQuery, type QueryPart } from "./query-reads.js";
 import type { Outline, Outlines, QueryInfo } from "./selection.js";
 
-/** Returns what one field has of the query: its selection as a part of keys, and what its loads read. */
+/**
+ * Returns what one field has of the query: its selection as a part of keys, and what its loads
+ * read.
+ */
 export function lookAhead(
   { coordinate, hasSelection, keyTexts, isReference }: LookAheadField,
   outlines: Outlines,
@@ -59,7 +62,10 @@ interface LookAheadField {
   readonly coordinate: string;
   readonly hasSelection: boolean;
   readonly keyTexts: readonly string[];
-  /** Whether it stands for references: their query has the representations of all of them as an argument. */
+  /**
+   * Whether it stands for references: their query has the representations of all of them as an
+   * argument.
+   */
   readonly isReference: boolean;
 }
 

@@ -2,16 +2,20 @@ import type { FieldNode, GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import { infoWith, mapVariables } from "../../base/graphql-version.js";
 
-/** A part of the query. `rest`: variables or fragments that the selection does not contain. A path of `info`: what no key contains. */
+/**
+ * A part of the query. `rest`: variables or fragments that the selection does not contain. A path
+ * of `info`: what no key contains.
+ */
 export type QueryPart = "selection" | "operation" | "rest" | "name" | "definitions" | "allFragments" | `info.${string}`;
 
 /** Returns which of the parts that a load has read no key contains. Undefined: none. */
 export function beyondSelection(read: ReadonlySet<QueryPart>): string | undefined {
   const unkeyable = [...read].find((part) => part.startsWith("info."));
   if (unkeyable !== undefined) return `\`${unkeyable}\``;
-  // A load that takes all fragments and variable definitions of the document, but not the selection of the operation,
-  // builds a document from its own field nodes, as `delegateToSchema` of graphql-tools does. It also takes the
-  // operation's name and all variables, and sends only those variables and fragments that the selection uses.
+  // A load that takes all fragments and variable definitions of the document, but not the selection
+  // of the operation, builds a document from its own field nodes, as `delegateToSchema` of
+  // graphql-tools does. It also takes the operation's name and all variables, and sends only those
+  // variables and fragments that the selection uses.
   if (read.has("allFragments") && read.has("definitions") && !read.has("operation")) return undefined;
   if (read.has("name")) return "`info.operation.name`";
   const hasMore = [...read].some((part) => part !== "selection");
@@ -19,15 +23,16 @@ export function beyondSelection(read: ReadonlySet<QueryPart>): string | undefine
 }
 
 /**
- * Returns an `info` for one load that tells `onRead` what the load reads of the query, also after an await and
- * through a copy of `info`. Making such a copy is no read: the accessors that count are on field nodes and on the operation,
- * which are made for this load when it asks for them. Free are `fieldName`, `path`, the types, the schema, and the name, alias and
- * arguments of the field nodes. The location of a node leads to the text of the whole query.
+ * Returns an `info` for one load that tells `onRead` what the load reads of the query, also after
+ * an await and through a copy of `info`. Making such a copy is no read: the accessors that count
+ * are on field nodes and on the operation, which are made for this load when it asks for them. Free
+ * are `fieldName`, `path`, the types, the schema, and the name, alias and arguments of the field
+ * nodes. The location of a node leads to the text of the whole query.
  *
- * `isSelected`: whether the selection contains a variable or a fragment of a name. `hasSelection`: whether the field
- * returns a type with fields. For others, the selection is always empty, and reading it is free too.
- * `hasKeyedArguments`: whether the arguments of the field nodes are those of the load. Those of `_entities` are not:
- * they have all representations.
+ * `isSelected`: whether the selection contains a variable or a fragment of a name. `hasSelection`:
+ * whether the field returns a type with fields. For others, the selection is always empty, and
+ * reading it is free too. `hasKeyedArguments`: whether the arguments of the field nodes are those
+ * of the load. Those of `_entities` are not: they have all representations.
  */
 export function observeQuery(
   info: GraphQLResolveInfo,
@@ -102,7 +107,10 @@ function lazily(info: object, makers: Readonly<Record<string, () => unknown>>): 
   }
 }
 
-/** Replaces a property of `target` by an accessor that reports reads. A copy goes without one that is not `enumerable`. */
+/**
+ * Replaces a property of `target` by an accessor that reports reads. A copy goes without one that
+ * is not `enumerable`.
+ */
 function observe(target: object, property: string, onRead: () => void, enumerable = true): void {
   let value: unknown = (target as Record<string, unknown>)[property];
   Object.defineProperty(target, property, {
@@ -118,7 +126,10 @@ function observe(target: object, property: string, onRead: () => void, enumerabl
   });
 }
 
-/** Returns a record behind a Proxy that reports the names that are read, whether they exist or not, and reads of all names. */
+/**
+ * Returns a record behind a Proxy that reports the names that are read, whether they exist or not,
+ * and reads of all names.
+ */
 function observedRecord<T extends object>(
   record: T,
   onName: (name: string) => void,

@@ -15,20 +15,24 @@ import { getOrMake } from "../../base/multimap.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 
 /**
- * Writes what queries select below cached fields, as a part of their keys. The work is a sum: each node, selection set and fragment is
- * written once for an execution, and so is each variable, however many fields ask for it. (P13)
+ * Writes what queries select below cached fields, as a part of their keys. The work is a sum: each
+ * node, selection set and fragment is written once for an execution, and so is each variable,
+ * however many fields ask for it. (P13)
  *
- * An outline refers to those of what is below it instead of repeating them. What has no fragments is remembered for as long as its
- * document.
+ * An outline refers to those of what is below it instead of repeating them. What has no fragments
+ * is remembered for as long as its document.
  */
 export class Outlines {
   readonly #ofDocuments = new WeakMap<object, Outline>();
   /**
-   * By the fragments of an execution: which definition a name stands for can differ in another one that shares nodes. Null: it is being
-   * written, or cannot be.
+   * By the fragments of an execution: which definition a name stands for can differ in another one
+   * that shares nodes. Null: it is being written, or cannot be.
    */
   readonly #ofExecutions = new WeakMap<object, Map<object, Outline | null>>();
-  /** The nodes of a field that graphql has merged, by the first: graphql 17 makes another array of them for each object of a list. */
+  /**
+   * The nodes of a field that graphql has merged, by the first: graphql 17 makes another array of
+   * them for each object of a list.
+   */
   readonly #merged = new WeakMap<FieldNode, QueryInfo["fieldNodes"]>();
   readonly #values = new WeakMap<object, VariableTexts>();
   readonly #writeVariable: ValueWriter;
@@ -39,10 +43,11 @@ export class Outlines {
   }
 
   /**
-   * Returns what the query selects below a field, and with which variables. The names of fragments do not matter.
-   * Variables are written by name and value, since a resolver can read them by either. `hasArguments`: whether the
-   * places of variables in the arguments of the field itself count; all who ask for a node agree. Throws
-   * `CACHED_KEY_UNUSABLE` for what no valid query selects, and `CACHED_KEY_UNSERIALIZABLE`.
+   * Returns what the query selects below a field, and with which variables. The names of fragments
+   * do not matter. Variables are written by name and value, since a resolver can read them by
+   * either. `hasArguments`: whether the places of variables in the arguments of the field itself
+   * count; all who ask for a node agree. Throws `CACHED_KEY_UNUSABLE` for what no valid query
+   * selects, and `CACHED_KEY_UNSERIALIZABLE`.
    */
   textOf(info: QueryInfo, hasArguments = true): string {
     const { operation, variableValues } = info;
@@ -77,7 +82,8 @@ export class Outlines {
     const ofExecution = getOrMake(this.#ofExecutions, fragments, () => new Map<object, Outline | null>());
     const known = ofExecution.get(owner);
     if (known !== undefined && known !== null) return known;
-    // A document that was not validated can have fragments that contain themselves. What fails once is not tried again.
+    // A document that was not validated can have fragments that contain themselves. What fails once
+    // is not tried again.
     if (known === null || this.#depth >= MAX_DEPTH) throw unusable();
     ofExecution.set(owner, null);
     const draft = new Draft();
@@ -96,7 +102,10 @@ export class Outlines {
     return outline;
   }
 
-  /** Writes a node of the field itself. The values of its arguments are in the key as far as that says; here are the places of variables in them. */
+  /**
+   * Writes a node of the field itself. The values of its arguments are in the key as far as that
+   * says; here are the places of variables in them.
+   */
   #addFieldNode(draft: Draft, node: FieldNode, fragments: QueryInfo["fragments"], hasArguments: boolean): void {
     const { arguments: args = [], directives = [], selectionSet } = node;
     const places = hasArguments ? args.map(({ name, value }) => `${name.value}:${draft.placesIn(value)}`) : [];
@@ -148,7 +157,10 @@ export class Outlines {
 /** The part of `info` that says what a query asks for. */
 export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "operation" | "variableValues">;
 
-/** Fields and fragments inside each other. A query that nests deeper has no key: it is an attack, or its fragments go in a circle. */
+/**
+ * Fields and fragments inside each other. A query that nests deeper has no key: it is an attack, or
+ * its fragments go in a circle.
+ */
 const MAX_DEPTH = 500;
 
 const unusable = (): CachedError =>
@@ -158,8 +170,9 @@ const unusable = (): CachedError =>
   );
 
 /**
- * A part of a query document, as far as it does not depend on the values of variables. There is one for each selection set of every document
- * that a server keeps, so it has no collections of its own unless there is something in them.
+ * A part of a query document, as far as it does not depend on the values of variables. There is one
+ * for each selection set of every document that a server keeps, so it has no collections of its own
+ * unless there is something in them.
  */
 export class Outline {
   readonly digest: string;
@@ -180,7 +193,10 @@ export class Outline {
     this.hasFragments = fragments.size > 0 || this.parts.some((part) => part.hasFragments);
   }
 
-  /** Whether it contains a variable or a fragment of a name. Each part is asked once for a name, whoever contains it. */
+  /**
+   * Whether it contains a variable or a fragment of a name. Each part is asked once for a name,
+   * whoever contains it.
+   */
   contains(kind: "variables" | "fragments", name: string): boolean {
     if (this[kind].has(name)) return true;
     this.#contains ??= new Map();
@@ -242,7 +258,10 @@ const digestOf = (text: string): string => hash("sha256", text, "base64url");
 
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 
-/** Directives that decide whether a field is resolved at all: for a resolver that runs, they say nothing. */
+/**
+ * Directives that decide whether a field is resolved at all: for a resolver that runs, they say
+ * nothing.
+ */
 const CONDITIONS: readonly string[] = ["skip", "include"];
 
 class Draft {

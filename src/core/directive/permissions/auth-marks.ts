@@ -9,13 +9,18 @@ import {
 import { type Annotated, directivesOn } from "../compile/directives.js";
 import type { AnyField } from "../compile/field-rule.js";
 
-/** What the name of a directive, or of a setting in `extensions`, contains that restricts who may see something. */
+/**
+ * What the name of a directive, or of a setting in `extensions`, contains that restricts who may
+ * see something.
+ */
 const MARK = /auth(?!or(?!i))|role|permission|polic(?:y|ies)|scope/i;
 
 /**
- * Returns why not every caller may see a field, such as "`@auth` covers it". That is a directive, or a setting in `extensions` or in the
- * options that Pothos and Nexus keep there. It is on the field, its arguments, its parent type, the interfaces of that, or what the field
- * returns, with its members and interfaces. Or it is a framework whose guards no schema shows. Undefined if there is none.
+ * Returns why not every caller may see a field, such as "`@auth` covers it". That is a directive,
+ * or a setting in `extensions` or in the options that Pothos and Nexus keep there. It is on the
+ * field, its arguments, its parent type, the interfaces of that, or what the field returns, with
+ * its members and interfaces. Or it is a framework whose guards no schema shows. Undefined if there
+ * is none.
  */
 export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, field: AnyField): string | undefined {
   const interfaces = parent.getInterfaces();
@@ -34,7 +39,10 @@ export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, fie
   return name === undefined ? hiddenGuards() : `\`${name}\` covers it`;
 }
 
-/** What frameworks keep for the whole process. Their guards are a part of the resolvers; Nest has global ones as well. */
+/**
+ * What frameworks keep for the whole process. Their guards are a part of the resolvers; Nest has
+ * global ones as well.
+ */
 interface Frameworks {
   readonly GqlTypeMetadataStorage?: object;
   readonly TypeGraphQLMetadataStorage?: {

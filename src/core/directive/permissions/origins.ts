@@ -6,8 +6,8 @@ import { nextTypes, reached, reversed } from "../compile/type-graph.js";
 import { privateHintIn } from "../hints/response-hint.js";
 
 /**
- * Returns the types whose objects can be the parent of a cached field that is PUBLIC without having said so itself, or lead to one: of these,
- * it matters where they came from.
+ * Returns the types whose objects can be the parent of a cached field that is PUBLIC without having
+ * said so itself, or lead to one: of these, it matters where they came from.
  */
 export function typesWithOrigin(
   schema: GraphQLSchema,
@@ -37,8 +37,9 @@ export const privateResolver =
   };
 
 /**
- * Wraps the resolver of a field that is not cached. What it returns is PRIVATE if its parent is, if it has read a PRIVATE loader (before it
- * awaited anything else, since nothing tells afterwards whose read it is), or if it sets the cache hint PRIVATE.
+ * Wraps the resolver of a field that is not cached. What it returns is PRIVATE if its parent is, if
+ * it has read a PRIVATE loader (before it awaited anything else, since nothing tells afterwards
+ * whose read it is), or if it sets the cache hint PRIVATE.
  */
 export const derivingResolver =
   (coordinate: string, resolve: Resolver, values: PrivateValues): Resolver =>

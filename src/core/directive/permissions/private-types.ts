@@ -4,8 +4,9 @@ import type { AnyField } from "../compile/field-rule.js";
 import { objectsOf, reached } from "../compile/type-graph.js";
 
 /**
- * Returns the types of which a query can have objects only below a PRIVATE field. `scopeOf`: the scope of a field; undefined for one that
- * has none, or that of its parent, so that what it returns is as private as that. (P8)
+ * Returns the types of which a query can have objects only below a PRIVATE field. `scopeOf`: the
+ * scope of a field; undefined for one that has none, or that of its parent, so that what it returns
+ * is as private as that. (P8)
  */
 export function privateTypesOf(
   schema: GraphQLSchema,

@@ -36,9 +36,9 @@ import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
 
 /**
- * A cached field: identity, then key, then the memory, and only then a request for the loader of the
- * execution. A hit in memory makes nothing but its value. A call without a usable key
- * resolves as if the field were not cached.
+ * A cached field: identity, then key, then the memory, and only then a request for the loader of
+ * the execution. A hit in memory makes nothing but its value. A call without a usable key resolves
+ * as if the field were not cached.
  */
 class CachedField {
   readonly isPrivate: boolean;
@@ -101,7 +101,10 @@ class CachedField {
     }
   }
 
-  /** Returns the request of a load that belongs to no query, and depends on nothing of it. Throws if there is no usable key. */
+  /**
+   * Returns the request of a load that belongs to no query, and depends on nothing of it. Throws if
+   * there is no usable key.
+   */
   detachedRequest(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): ReadRequest {
     const { rule, parts } = this;
     const roots = { source, args, context, info };
@@ -156,18 +159,27 @@ class FieldCall implements FieldRequest {
   readonly onRead: ((report: ReadReport) => void) | undefined;
   readonly validator: Validator;
   readonly call: Pick<GraphQLResolveInfo, "returnType">;
-  /** Whether its load belongs to no query, so that its context has no request either: see `detachedRequest`. */
+  /**
+   * Whether its load belongs to no query, so that its context has no request either: see
+   * `detachedRequest`.
+   */
   isDetached = false;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
   recorded: CollectedHints<GraphQLResolveInfo> | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
   changedKey: Excess | undefined = undefined;
-  /** Whether the load was known to be outdated when it began, and the latest position that was shown then. */
+  /**
+   * Whether the load was known to be outdated when it began, and the latest position that was shown
+   * then.
+   */
   wasKnownOutdated = false;
   loadedAt = 0;
 
-  /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
+  /**
+   * The arguments of the resolver one by one: an object of them would be one more object for each
+   * hit.
+   */
   constructor(
     readonly field: CachedField,
     readonly known: KnownKey,
@@ -247,8 +259,8 @@ class FieldCall implements FieldRequest {
   }
 
   /**
-   * Whether the value was invalidated since the execution began. Its parent may have been read before that, and the position of a lease is
-   * later, which would hide the invalidation. (P2)
+   * Whether the value was invalidated since the execution began. Its parent may have been read
+   * before that, and the position of a lease is later, which would hide the invalidation. (P2)
    */
   isOutdated(): boolean {
     const { field, execution, key, tags } = this;
@@ -335,7 +347,10 @@ function reportHint(this: FieldCall, hint: ResponseHint): void {
   this.observer?.onHint?.(hint, this.info);
 }
 
-/** A load has set the cache hint PRIVATE, and nothing says whose value it is. A field that declares itself that it is PUBLIC knows better. */
+/**
+ * A load has set the cache hint PRIVATE, and nothing says whose value it is. A field that declares
+ * itself that it is PUBLIC knows better.
+ */
 function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
   if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || hint?.scope !== "PRIVATE") return undefined;
   const error = new CachedError(
@@ -346,7 +361,10 @@ function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | unde
   return { kind: "unkeyable", isNarrowed: true, error };
 }
 
-/** Whether another process can run the load: by its key and tags, it depends only on arguments and parent. */
+/**
+ * Whether another process can run the load: by its key and tags, it depends only on arguments and
+ * parent.
+ */
 const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   keyPaths.every(({ root }) => root === "args" || root === "source") &&

@@ -12,7 +12,10 @@ import { type ReferenceResolver, toExtensible } from "../compile/reference.js";
 import type { ExistenceCheck } from "../existence/field-existence.js";
 import { type Args, cachedResolver, type Resolver } from "./cached-field.js";
 
-/** Wraps the `__resolveReference` of an entity type, as a field of which the representation is the parent. */
+/**
+ * Wraps the `__resolveReference` of an entity type, as a field of which the representation is the
+ * parent.
+ */
 export function cachedReference(
   rule: FieldRule,
   resolve: ReferenceResolver,
@@ -33,7 +36,10 @@ export const asField =
   (representation, _args, context, info) =>
     resolve(representation, context, info);
 
-/** Wraps the resolver of a root field that is not cached: for the cache, an execution begins before anything is read for it. */
+/**
+ * Wraps the resolver of a root field that is not cached: for the cache, an execution begins before
+ * anything is read for it.
+ */
 export const beginningResolver =
   (resolve: Resolver, { requestStates }: CacheParts): Resolver =>
   (source, args, context, info) => {
@@ -41,7 +47,10 @@ export const beginningResolver =
     return resolve(source, args, context, info);
   };
 
-/** Wraps a resolver that is not cached: the entities that it returns are parts of the response. Only while a response is executed that is to be stored. */
+/**
+ * Wraps a resolver that is not cached: the entities that it returns are parts of the response. Only
+ * while a response is executed that is to be stored.
+ */
 export function collectingResolver(
   coordinate: string,
   finder: EntityFinder,
@@ -68,7 +77,10 @@ export function collectingResolver(
   };
 }
 
-/** Wraps the resolver of a mutation field: after it has succeeded, invalidates tags and the entities that it has returned, then returns. */
+/**
+ * Wraps the resolver of a mutation field: after it has succeeded, invalidates tags and the entities
+ * that it has returned, then returns.
+ */
 export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, parts: CacheParts): Resolver {
   const reported = new Set<string>();
   const warnOnce: WarnOnce = (what, text) => {
@@ -105,7 +117,10 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
 /** Warns of `what` in the first call that has met it. */
 type WarnOnce = (what: string, text: string) => void;
 
-/** The tags of one template, or of the entities of one type. A template with too many has its beginning. */
+/**
+ * The tags of one template, or of the entities of one type. A template with too many has its
+ * beginning.
+ */
 type TagList = readonly string[] | { readonly beginning: string };
 
 /** What the normalizer makes of each of its tags is not known. */
@@ -114,7 +129,10 @@ const beginningIn = (
   { normalizesTags }: Pick<KeySpace, "normalizesTags">,
 ): string => (typeof first === "string" && !normalizesTags ? first : "");
 
-/** Returns what an invalidation of tags changes: each of them, or all that begins like those of a list that is too long. Undefined: everything. */
+/**
+ * Returns what an invalidation of tags changes: each of them, or all that begins like those of a
+ * list that is too long. Undefined: everything.
+ */
 function changedSubjects(
   lists: readonly TagList[],
   info: GraphQLResolveInfo,
@@ -144,7 +162,10 @@ function changedSubjects(
   return [...changed];
 }
 
-/** Returns the tags of the entities that a mutation has returned. Never rejects: the mutation has succeeded. */
+/**
+ * Returns the tags of the entities that a mutation has returned. Never rejects: the mutation has
+ * succeeded.
+ */
 async function changedEntities(
   { entities }: InvalidationRule,
   call: { readonly context: unknown; readonly info: GraphQLResolveInfo },
@@ -171,8 +192,9 @@ async function changedEntities(
 }
 
 /**
- * Returns the tags of a template that a mutation invalidates. It has succeeded, so an error of a getter or a key form is reported and
- * does not fail it. Lists that multiply beyond the limit of an execution are not written.
+ * Returns the tags of a template that a mutation invalidates. It has succeeded, so an error of a
+ * getter or a key form is reported and does not fail it. Lists that multiply beyond the limit of an
+ * execution are not written.
  */
 function declaredTags(
   template: BoundTemplate,

@@ -10,9 +10,9 @@ import { KnownKey, type Memo, type Row } from "../../tier/request/known-key.js";
 import { type FieldRoots, keyOf, knownTagsOf, pathsIn } from "../compile/field-rule.js";
 
 /**
- * Makes the keys of the calls of one field, and remembers them by the values that they are made from: those at the
- * paths of the key and of the tags. Calls with an object among these values are not remembered, since objects can
- * change.
+ * Makes the keys of the calls of one field, and remembers them by the values that they are made
+ * from: those at the paths of the key and of the tags. Calls with an object among these values are
+ * not remembered, since objects can change.
  */
 export class FieldKeys {
   readonly #rule: FieldRule;
@@ -59,7 +59,9 @@ export class FieldKeys {
     return row.keys[this.#slot] ?? this.#make(roots, identity, row);
   }
 
-  /** A key that is made from objects is made for each call, and found again by its name and tags. */
+  /**
+   * A key that is made from objects is made for each call, and found again by its name and tags.
+   */
   #found(made: KnownKey): KnownKey {
     const { key, tags } = made;
     if (tags.isOwn) return made;
@@ -128,7 +130,10 @@ function singleOf(inputs: readonly Path[] | undefined, { policy, declaresSelecti
     : { root, step };
 }
 
-/** Returns the paths to the values that names are made from, besides the selection. Undefined if they are made from more than single values. */
+/**
+ * Returns the paths to the values that names are made from, besides the selection. Undefined if
+ * they are made from more than single values.
+ */
 function inputsOf({ keyPaths, knownTags, reference }: FieldRule): readonly Path[] | undefined {
   // Whether a representation has more fields than those of its key decides about its tags.
   if (reference?.keys !== undefined) return undefined;

@@ -3,9 +3,10 @@ import { infoWith } from "../../base/graphql-version.js";
 import { InertControl, type ResultControl } from "../../tier/request/result-control.js";
 
 /**
- * Returns the control of the result of a field: whether it is cached, for how long, with which tags,
- * and the value that it replaces. `info` is the fourth argument of the resolver. If the field is not
- * cached, or if this call of the resolver bypasses the cache, nothing that is set has an effect.
+ * Returns the control of the result of a field: whether it is cached, for how long, with which
+ * tags, and the value that it replaces. `info` is the fourth argument of the resolver. If the field
+ * is not cached, or if this call of the resolver bypasses the cache, nothing that is set has an
+ * effect.
  *
  * Throws `CACHED_OPTION_INVALID` if `info` is something else.
  */
@@ -19,7 +20,10 @@ export function resultControl(info: object): ResultControl {
   return new InertControl(`${String(parentType)}.${fieldName}`);
 }
 
-/** Holds the control on the `info` of a load and on its copies. Registered, for two copies of this package. */
+/**
+ * Holds the control on the `info` of a load and on its copies. Registered, for two copies of this
+ * package.
+ */
 const CONTROL: unique symbol = Symbol.for("graphql-cached.resultControl") as never;
 
 export const withResultControl = <Info extends object>(info: Info, control: ResultControl): Info =>

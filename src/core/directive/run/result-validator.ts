@@ -25,17 +25,20 @@ import type { KnownKey } from "../../tier/request/known-key.js";
 import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/request.js";
 
 /**
- * Finds what GraphQL would refuse in the value of a cached field: null for a non-null type, an unknown enum value, what a scalar cannot
- * represent, what is no list for a list, and no object for an object; an object whose type cannot be resolved. Such a value is not stored, and a stored one is loaded again; otherwise every
- * hit would fail until it expires.
+ * Finds what GraphQL would refuse in the value of a cached field: null for a non-null type, an
+ * unknown enum value, what a scalar cannot represent, what is no list for a list, and no object for
+ * an object; an object whose type cannot be resolved. Such a value is not stored, and a stored one
+ * is loaded again; otherwise every hit would fail until it expires.
  *
- * The check of a type is compiled once. For hits, it looks at all fields, whatever is selected, and calls no function of
- * the schema. After a load, and where that is suspicious, it follows the selection. It stops at fields with a resolver of
- * their own, which may return anything, and at objects with a class. A property that is missing is no mistake, since a
- * server may have a `fieldResolver` that reads another property.
+ * The check of a type is compiled once. For hits, it looks at all fields, whatever is selected, and
+ * calls no function of the schema. After a load, and where that is suspicious, it follows the
+ * selection. It stops at fields with a resolver of their own, which may return anything, and at
+ * objects with a class. A property that is missing is no mistake, since a server may have a
+ * `fieldResolver` that reads another property.
  *
- * After a load, it also resolves the types of objects, in the value and in what readers of the store will get: a function
- * that recognises the source's own objects does not know copies. An unusual schema, executor or value must not fail a read.
+ * After a load, it also resolves the types of objects, in the value and in what readers of the
+ * store will get: a function that recognises the source's own objects does not know copies. An
+ * unusual schema, executor or value must not fail a read.
  */
 export class ResultValidator implements Validator {
   /** Schemas that are derived from one, such as one per role, have types of their own. */
@@ -47,8 +50,8 @@ export class ResultValidator implements Validator {
   }
 
   /**
-   * Returns whether a value in memory has no mistake, whatever is selected of it. False: `mistakeIn` decides. It is
-   * checked once, not by each hit: nobody can modify it.
+   * Returns whether a value in memory has no mistake, whatever is selected of it. False:
+   * `mistakeIn` decides. It is checked once, not by each hit: nobody can modify it.
    */
   isKeptPlausible(known: KnownKey, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
     const { kept, value } = known;
@@ -96,7 +99,10 @@ export class ResultValidator implements Validator {
   }
 }
 
-/** Whether a value has no mistake, whatever is selected of it. A getter of it that throws is not one. */
+/**
+ * Whether a value has no mistake, whatever is selected of it. A getter of it that throws is not
+ * one.
+ */
 function isPlausible(check: Check | undefined, value: unknown): boolean {
   try {
     return check?.(value, "") === undefined;
@@ -135,7 +141,10 @@ interface Compilation {
 interface Walk {
   readonly info: Info;
   readonly context: unknown;
-  /** What functions of the schema have resolved types to. Undefined for a stored value: none is called. */
+  /**
+   * What functions of the schema have resolved types to. Undefined for a stored value: none is
+   * called.
+   */
   readonly resolved: string[] | undefined;
   readonly selected: Map<readonly FieldNode[], Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>>;
 }
@@ -179,20 +188,29 @@ function compile(type: GraphQLOutputType, compilation: Compilation): Check {
 
 const nullFor = (place: string): string => `null for the non-null field ${place}`;
 
-/** Whether a value is one whose properties no field without a resolver can read: a number, for example, or a list. */
+/**
+ * Whether a value is one whose properties no field without a resolver can read: a number, for
+ * example, or a list.
+ */
 const isNoObject = (value: unknown): boolean =>
   value !== null &&
   value !== undefined &&
   (Array.isArray(value) || (typeof value !== "object" && typeof value !== "function"));
 
-/** Whether GraphQL may take a value that is no array for a list: there is none, it can be iterated, or is still awaited. */
+/**
+ * Whether GraphQL may take a value that is no array for a list: there is none, it can be iterated,
+ * or is still awaited.
+ */
 const isAnyList = (value: unknown): boolean =>
   value === null ||
   value === undefined ||
   typeof value === "function" ||
   (typeof value === "object" && (Symbol.iterator in value || Symbol.asyncIterator in value || isThenable(value)));
 
-/** Scalars of the schema may represent anything. Those of GraphQL are asked only about what they do not expect. */
+/**
+ * Scalars of the schema may represent anything. Those of GraphQL are asked only about what they do
+ * not expect.
+ */
 function compileScalar(type: GraphQLScalarType): Check {
   const isExpected = isSpecifiedScalarType(type) ? EXPECTED[type.name] : undefined;
   if (isExpected === undefined) return anything;
@@ -258,7 +276,8 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): C
         ? value.__typename
         : typeNameOf(value, type, walk);
     if (name === UNKNOWN) return undefined;
-    // A schema can share the type with the one that it was compiled for, and have more members of it.
+    // A schema can share the type with the one that it was compiled for, and have more members of
+    // it.
     const schema = walk?.info.schema ?? compilation.schema;
     const member = typeof name === "string" ? schema.getType(name) : undefined;
     return isObjectType(member) && schema.isSubType(type, member)
@@ -267,10 +286,16 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): C
   };
 }
 
-/** The type of an object that only functions of the schema know, which are not called now or answer later. */
+/**
+ * The type of an object that only functions of the schema know, which are not called now or answer
+ * later.
+ */
 const UNKNOWN = Symbol("unknown");
 
-/** Returns the name of the object type of `value`, as it is resolved. Resolvers of types are called only after a load. */
+/**
+ * Returns the name of the object type of `value`, as it is resolved. Resolvers of types are called
+ * only after a load.
+ */
 function typeNameOf(value: PlainObject, type: GraphQLAbstractType, { info, context, resolved }: Walk): unknown {
   const possible = info.schema.getPossibleTypes(type);
   let name: unknown = value.__typename;

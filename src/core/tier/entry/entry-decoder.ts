@@ -30,8 +30,9 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
 }
 
 /**
- * Returns the associated data of an encrypted value: its name, and from when it counts, so that no old value can be given a later position, or
- * another age. Until when it is fresh is not part of it, since the store ends that. A position says the epoch as well: it never comes back.
+ * Returns the associated data of an encrypted value: its name, and from when it counts, so that no
+ * old value can be given a later position, or another age. Until when it is fresh is not part of
+ * it, since the store ends that. A position says the epoch as well: it never comes back.
  */
 export const valueAad = ({ name }: Pick<Key, "name">, { position, grantedAt }: Pick<Entry, "position" | "grantedAt">) =>
   `${name} ${position} ${grantedAt}`;
@@ -89,7 +90,10 @@ export function partsIn(entry: Entry, key: Key, packing: Packing): ReadBody | un
   }
 }
 
-/** Decodes the failure of a load. Returns undefined, and reports it, if it cannot be read or belongs to another key. */
+/**
+ * Decodes the failure of a load. Returns undefined, and reports it, if it cannot be read or belongs
+ * to another key.
+ */
 export function decodeFailure(
   body: Uint8Array,
   key: Key,

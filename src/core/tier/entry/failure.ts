@@ -4,8 +4,9 @@ import type { Packing } from "../../codec/packing.js";
 import { checkOf, type Key } from "../../keys/key.js";
 
 /**
- * The errors of loads as later readers and other processes get them: a copy that cannot be told from the original, or none.
- * What this process has caught and has no copy is remembered, so that its own readers get the error itself.
+ * The errors of loads as later readers and other processes get them: a copy that cannot be told
+ * from the original, or none. What this process has caught and has no copy is remembered, so that
+ * its own readers get the error itself.
  */
 export class Failures {
   readonly #packing: Pick<Packing, "errors">;
@@ -17,8 +18,8 @@ export class Failures {
   }
 
   /**
-   * Describes what a load of `key` threw. Without a copy of it, if nobody else may get it, or if there is none that cannot be told from
-   * it: `refuse` gets the reason then. Never throws.
+   * Describes what a load of `key` threw. Without a copy of it, if nobody else may get it, or if
+   * there is none that cannot be told from it: `refuse` gets the reason then. Never throws.
    */
   write(thrown: Thrown | null, key: Key, refuse: (cause: unknown) => void): Uint8Array {
     const description = { of: checkOf(key), id: randomBytes(8).toString("base64url") };
@@ -38,8 +39,9 @@ export class Failures {
   }
 
   /**
-   * Reads a description. Returns undefined if it is that of another key, whose error may be meant for another user. Throws on what
-   * `write` does not return, and on classes that this process does not know.
+   * Reads a description. Returns undefined if it is that of another key, whose error may be meant
+   * for another user. Throws on what `write` does not return, and on classes that this process does
+   * not know.
    */
   read(description: Uint8Array, key: Key): Failure | undefined {
     if (description.byteLength > 8 * MAX_BYTES) throw new RangeError("expected a bounded description");
@@ -52,7 +54,10 @@ export class Failures {
   }
 }
 
-/** The failure of a load. `thrown`: what readers of this process get. Undefined: nothing, they load for themselves. */
+/**
+ * The failure of a load. `thrown`: what readers of this process get. Undefined: nothing, they load
+ * for themselves.
+ */
 export interface Failure {
   readonly id: string;
   readonly thrown: Thrown | undefined;

@@ -38,11 +38,11 @@ export const isServable = (freshness: Freshness): freshness is Servable => SERVA
 /**
  * Returns what a reader may do with `entry` at `now`, the store's time, by its policy.
  *
- * A boundary belongs to the later state: exactly at `freshUntilAt`, the entry is stale. A value older than `maxAge` plus
- * the longest stale window is absent, no matter what the entry says.
+ * A boundary belongs to the later state: exactly at `freshUntilAt`, the entry is stale. A value
+ * older than `maxAge` plus the longest stale window is absent, no matter what the entry says.
  *
- * `ownOf` returns what the load of a value has set. It is called only if the value is not fresh by the
- * policy: `freshUntilAt` contains a shorter `maxAge`.
+ * `ownOf` returns what the load of a value has set. It is called only if the value is not fresh by
+ * the policy: `freshUntilAt` contains a shorter `maxAge`.
  *
  * Source: RFC 9111 §4.2, RFC 5861 §3 and §4.
  */
@@ -131,9 +131,10 @@ export const earliestRefreshAt = (
 const MAX_NEGATIVE_LOG = 37;
 
 /**
- * Returns how long the store keeps a value. Undefined: it never expires. Lengthened by a random share,
- * so that a server does not have to drop values that were stored together all at once. The age of a
- * value, not its presence, decides whether it is served. Whole milliseconds, as stores expect them.
+ * Returns how long the store keeps a value. Undefined: it never expires. Lengthened by a random
+ * share, so that a server does not have to drop values that were stored together all at once. The
+ * age of a value, not its presence, decides whether it is served. Whole milliseconds, as stores
+ * expect them.
  */
 export const valueTtlMs = (policy: Policy, maxAgeMs: number, random: number): number | undefined =>
   policy.neverExpires

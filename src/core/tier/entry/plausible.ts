@@ -2,15 +2,17 @@ import { MAX_TIMER_MS } from "../../base/clock.js";
 import type { Entry } from "../../store/entry.js";
 
 /**
- * Returns whether the times and positions of an entry can be those of a load. An entry of which they cannot be counts as absent: whoever can write
- * to the store can have values loaded again, but not let them outlive their invalidation, their policy or a lease.
+ * Returns whether the times and positions of an entry can be those of a load. An entry of which
+ * they cannot be counts as absent: whoever can write to the store can have values loaded again, but
+ * not let them outlive their invalidation, their policy or a lease.
  *
- * - Its position, and that of its lease, is not later than the last one that this process knows of the clock.
+ * - Its position, and that of its lease, is not later than the last one that this process knows of
+ *   the clock.
  * - It was not granted after `now`, the store's time.
  * - Its lease, or its state, does not last for longer than `longestMs`: see `longestMsOf`.
  *
- * Its freshness needs no test, since `evaluateFreshness` measures by the age. Hits call this, so it compares numbers and nothing else. Each
- * comparison is false for NaN.
+ * Its freshness needs no test, since `evaluateFreshness` measures by the age. Hits call this, so it
+ * compares numbers and nothing else. Each comparison is false for NaN.
  */
 export const isPlausible = (entry: Entry, now: number, known: KnownClock, longestMs: number): boolean =>
   entry.position <= known.position &&
@@ -28,8 +30,9 @@ interface KnownClock {
 const MAX_AHEAD_MS = 5_000;
 
 /**
- * Returns how long leases last at most, and what says that a value cannot be stored. Other releases may have longer ones, and thousands of
- * leases that are requested together are granted for longer. A failure may be shared for as long as `errorMaxAgeMs` can say.
+ * Returns how long leases last at most, and what says that a value cannot be stored. Other releases
+ * may have longer ones, and thousands of leases that are requested together are granted for longer.
+ * A failure may be shared for as long as `errorMaxAgeMs` can say.
  */
 export const longestMsOf = ({ leaseMs, errorBackoffMs, storeTimeoutMs }: HoldSettings): number =>
   Math.max(MIN_LONGEST_MS, 10 * leaseMs, 10 * errorBackoffMs, 1_000 * storeTimeoutMs);

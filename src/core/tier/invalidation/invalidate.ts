@@ -19,8 +19,9 @@ import type { Variants } from "../shared/variants.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
 
 /**
- * Invalidates keys and tags in the store and in this process, and protects writes to the source. A key is invalidated in all variants of its form
- * by one record, which names the form: processes whose keys of the coordinate have another one take all of them for invalidated.
+ * Invalidates keys and tags in the store and in this process, and protects writes to the source. A
+ * key is invalidated in all variants of its form by one record, which names the form: processes
+ * whose keys of the coordinate have another one take all of them for invalidated.
  */
 export class Invalidation {
   readonly #parts: InvalidationParts;
@@ -41,7 +42,10 @@ export class Invalidation {
     return { ...counts, sinceAt: this.#parts.unconfirmed.size === 0 ? undefined : this.#unconfirmedSinceAt };
   }
 
-  /** Whether this process has invalidated an entry, or one of its tags, and the store has not confirmed that. */
+  /**
+   * Whether this process has invalidated an entry, or one of its tags, and the store has not
+   * confirmed that.
+   */
   isUnconfirmed(key: EntryIdentity, subjects: readonly Subject[]): boolean {
     return this.#parts.unconfirmed.has(key, { subjects });
   }
@@ -66,8 +70,8 @@ export class Invalidation {
 
   /**
    * Runs `write` while the names are marked as being written: their values are removed before it
-   * begins, and values loaded during it are not stored. The mark is renewed until the write ends, so
-   * it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
+   * begins, and values loaded during it are not stored. The mark is renewed until the write ends,
+   * so it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
    * unavailable store does not prevent the write.
    */
   async around<T>(names: InvalidationNames, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
@@ -89,8 +93,9 @@ export class Invalidation {
   }
 
   /**
-   * Marks what a write concerns, and renews the mark until the returned function is called, which resolves when no renewal is under way.
-   * A renewal also replaces a mark that has lapsed, and thereby removes what was stored since.
+   * Marks what a write concerns, and renews the mark until the returned function is called, which
+   * resolves when no renewal is under way. A renewal also replaces a mark that has lapsed, and
+   * thereby removes what was stored since.
    */
   async #keepMarked(invalidated: Invalidated, writer: string): Promise<() => Promise<void>> {
     const { clock, invalidations, settings } = this.#parts;
@@ -153,11 +158,15 @@ export class Invalidation {
   }
 
   #preempt(names: InvalidationNames, kind: InvalidationKind): void {
-    // Once everything has to be invalidated, this process serves nothing that it knows, and the names would only add up.
+    // Once everything has to be invalidated, this process serves nothing that it knows, and the
+    // names would only add up.
     if (!this.#parts.unconfirmed.counts.everything) this.#parts.invalidations.preempt(this.#invalidatedBy(names), kind);
   }
 
-  /** Adds the fields and loaders of which this process also has keys in another form: which of those are meant is not known. */
+  /**
+   * Adds the fields and loaders of which this process also has keys in another form: which of those
+   * are meant is not known.
+   */
   #inThisProcess(names: InvalidationNames): InvalidationNames {
     const { keys, coordinates = [] } = names;
     const others = keys.filter((key) => this.#parts.variants.hasOtherForm(key.coordinate, key.form));
@@ -270,7 +279,10 @@ export class Invalidation {
 
 const RETRY_MS = 250;
 
-/** What an invalidation does with values. `hard` removes them. `soft` makes them stale, to be served while they are loaded again. */
+/**
+ * What an invalidation does with values. `hard` removes them. `soft` makes them stale, to be served
+ * while they are loaded again.
+ */
 export type InvalidationKind = "hard" | "soft";
 
 /** `sinceAt`: on the clock of this process; undefined if there are none. */

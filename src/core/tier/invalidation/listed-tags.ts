@@ -1,9 +1,10 @@
 import type { Clock } from "../../base/clock.js";
 
 /**
- * Counts the tags that are invalidated as lists. Each takes a place in the log of invalidations, and what was loaded before
- * the oldest record there is absent: with lists of thousands of ids, a few small requests would empty the cache. Over
- * a bound, all values whose tags begin like those of the list are invalidated instead, by one subject. (P13)
+ * Counts the tags that are invalidated as lists. Each takes a place in the log of invalidations,
+ * and what was loaded before the oldest record there is absent: with lists of thousands of ids, a
+ * few small requests would empty the cache. Over a bound, all values whose tags begin like those of
+ * the list are invalidated instead, by one subject. (P13)
  */
 export class ListedTags {
   readonly #ofExecutions = new WeakMap<object, number>();
@@ -15,7 +16,10 @@ export class ListedTags {
     this.#ofCode = new Minute(clock, MAX_OF_CODE);
   }
 
-  /** Returns whether a mutation may invalidate a list of so many tags one by one. `execution`: its owner. */
+  /**
+   * Returns whether a mutation may invalidate a list of so many tags one by one. `execution`: its
+   * owner.
+   */
   allowMutation(count: number, execution: object): boolean {
     if (count <= 1) return true;
     const ofExecution = count + (this.#ofExecutions.get(execution) ?? 0);
@@ -32,7 +36,10 @@ export class ListedTags {
 
 /** How many tags of lists are invalidated one by one by the mutations of an execution. */
 export const MAX_OF_EXECUTION = 1_000;
-/** The same in a minute of one process, by mutations and by calls. The log of a store has at least the last 60,000. */
+/**
+ * The same in a minute of one process, by mutations and by calls. The log of a store has at least
+ * the last 60,000.
+ */
 export const MAX_OF_CLIENTS = 2_000;
 const MAX_OF_CODE = 20_000;
 

@@ -50,8 +50,8 @@ export class HeldLeases {
 
   /**
    * Returns the times of `count` leases. Thousands of them are requested, renewed and used in many
-   * batches, one after the other; the leases of the first batches have to last until the last one has
-   * ended.
+   * batches, one after the other; the leases of the first batches have to last until the last one
+   * has ended.
    */
   timesFor(count: number): LeaseTimes {
     if (count < MANY_LEASES) return this.#times;
@@ -62,7 +62,8 @@ export class HeldLeases {
   /** Renews a lease from now on, until it is released or its value is stored. */
   add(inFlight: InFlightLoad): void {
     this.#byToken.set(inFlight.token, inFlight);
-    // A tick with thousands of keys takes many batches: when its loads begin, its leases may already be due.
+    // A tick with thousands of keys takes many batches: when its loads begin, its leases may
+    // already be due.
     this.#renewAt(inFlight.askedAt + this.#settings.leaseMs / 3);
   }
 
@@ -70,7 +71,10 @@ export class HeldLeases {
     this.#byToken.delete(inFlight.token);
   }
 
-  /** Ends a lease. Repeats that until it has ended by itself if the store may not have received it. Never rejects. */
+  /**
+   * Ends a lease. Repeats that until it has ended by itself if the store may not have received it.
+   * Never rejects.
+   */
   async release(inFlight: InFlightLoad, end: LeaseEnd): Promise<void> {
     this.#byToken.delete(inFlight.token);
     const release = { key: inFlight.request.key.name, token: inFlight.token, ...end };

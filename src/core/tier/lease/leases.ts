@@ -42,8 +42,9 @@ export class Leases {
   }
 
   /**
-   * Requests the lease. All requests of one tick share a round trip, equal ones a request, and their loads begin in one tick, each in the
-   * asynchronous context of its caller, where its source may find a session. Never rejects.
+   * Requests the lease. All requests of one tick share a round trip, equal ones a request, and
+   * their loads begin in one tick, each in the asynchronous context of its caller, where its source
+   * may find a session. Never rejects.
    */
   acquire(leaseRequest: LeaseRequest): Promise<Acquired> {
     const id = idOf(leaseRequest);
@@ -67,7 +68,8 @@ export class Leases {
     const read = await store.read([name]);
     const [reading] = read.readings;
     if (reading?.kind !== "read" || reading.entry?.gen !== lease.gen) return false;
-    // An invalidation by tag, or of the whole field, does not end the lease: its value would not be served.
+    // An invalidation by tag, or of the whole field, does not end the lease: its value would not be
+    // served.
     if (!(await prepareFor(read, this.#parts))) return false;
     if (!isCurrentAt(request, reading.entry, reading.entry.leasePosition ?? 0, this.#parts)) return false;
     const hold = { key: name, token: lease.token };
@@ -87,8 +89,8 @@ export class Leases {
 
   /**
    * Returns the load that holds the lease chain `gen`, which the store has just shown to the
-   * reader: so it began after the last invalidation before that (P3). The key is compared as well: if a client mixes up
-   * replies, a reader must not join the load of another key.
+   * reader: so it began after the last invalidation before that (P3). The key is compared as well:
+   * if a client mixes up replies, a reader must not join the load of another key.
    */
   inFlightLoad(gen: string, key: Key): InFlightLoad | undefined {
     const inFlight = this.#inFlight.get(gen);
@@ -100,7 +102,9 @@ export class Leases {
     this.#taggedByLoads.add(coordinate);
   }
 
-  /** Returns whether loads of a coordinate, in any process, were seen to add tags to their results. */
+  /**
+   * Returns whether loads of a coordinate, in any process, were seen to add tags to their results.
+   */
   isTaggedByLoads(coordinate: string): boolean {
     return this.#taggedByLoads.has(coordinate);
   }
@@ -246,7 +250,10 @@ export interface LeaseRequest {
   readonly endsFreshness?: boolean;
   /** Whether the load is a background refresh, which no reader waits for. */
   readonly isRefresh: boolean;
-  /** Whether the entry held a value that may be served, if only when the source fails. A load that stores nothing leaves it there. */
+  /**
+   * Whether the entry held a value that may be served, if only when the source fails. A load that
+   * stores nothing leaves it there.
+   */
   readonly hasValue: boolean;
   /** Who waits for the load. Undefined: the load is never aborted, such as that of a refresh. */
   readonly waiters?: Waiters | undefined;
@@ -281,7 +288,10 @@ const idOf = ({ request: { key, tags }, supersededAt, endsFreshness = false }: L
     ? key.name
     : [key.name, supersededAt, endsFreshness, ...(tags.isOwn ? tags.subjects : [])].join("\n");
 
-/** Returns the result of a load for readers who wait until it is stored as well, unless the load takes too long. */
+/**
+ * Returns the result of a load for readers who wait until it is stored as well, unless the load
+ * takes too long.
+ */
 async function whenSettled({ limited, completed }: RunningLoad, settled: Promise<unknown>): Promise<Loaded> {
   const loaded = await limited;
   if (loaded === (await Promise.race([completed, undefined]))) await settled;

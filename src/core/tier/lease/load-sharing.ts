@@ -33,8 +33,8 @@ import type { LongTick } from "../tick/long-tick.js";
  * A failure that concerns only the caller that the load was run for (its request was aborted, or
  * `isCallerError`) is that caller's alone, in every state: all others who wait start over.
  *
- * An invalidation makes the lease of a load void, not the load (interleaving 2 of PROTOCOL.md): at most two loads of a key run
- * at a time in a process, see `LoadLimit`.
+ * An invalidation makes the lease of a load void, not the load (interleaving 2 of PROTOCOL.md): at
+ * most two loads of a key run at a time in a process, see `LoadLimit`.
  *
  * Source: "Scaling Memcache at Facebook", NSDI 2013, §3.3; P11 of docs/guarantees.md.
  */
@@ -67,9 +67,9 @@ export class UnleasedLoads {
   }
 
   /**
-   * Returns the result of a load that begins after this call, and the request that it was begun for.
-   * If it is `request` itself, `begin` was called, in the asynchronous context of this call. A failure
-   * that concerns only the caller of another request is never returned.
+   * Returns the result of a load that begins after this call, and the request that it was begun
+   * for. If it is `request` itself, `begin` was called, in the asynchronous context of this call. A
+   * failure that concerns only the caller of another request is never returned.
    */
   async share(request: ReadRequest, isNested: boolean, begin: Begin): Promise<SharedLoad> {
     for (let nth = 0; nth < MAX_LOADS_OF_OTHERS; nth++) {
@@ -178,7 +178,10 @@ export interface InFlightLoad {
 
 /** How a load has ended in the store. */
 export interface Settled {
-  /** Whether the store accepted the value: false if the lease had ended, as by an invalidation of the entry. */
+  /**
+   * Whether the store accepted the value: false if the lease had ended, as by an invalidation of
+   * the entry.
+   */
   readonly isStored: boolean;
 }
 
@@ -200,7 +203,10 @@ interface KeyLoads {
   cancelStart?: Cancel;
 }
 
-/** How many shared loads may fail with an error of their own caller before a reader loads for itself. Bounds its wait. */
+/**
+ * How many shared loads may fail with an error of their own caller before a reader loads for
+ * itself. Bounds its wait.
+ */
 const MAX_LOADS_OF_OTHERS = 2;
 
 /** Begins a load for those who wait for it. Never rejects. */
@@ -258,7 +264,9 @@ export class LoadLimit {
     return this.#running.get(key).filter(({ startedAt }) => startedAt > since).length >= MAX_LOADS_OF_A_KEY;
   }
 
-  /** Resolves when a load of `key` has ended, or after a short while. All readers of a key share it. */
+  /**
+   * Resolves when a load of `key` has ended, or after a short while. All readers of a key share it.
+   */
   untilChanged(key: string): Promise<void> {
     const existing = this.#waits.get(key);
     if (existing !== undefined) return existing.over;

@@ -46,8 +46,8 @@ export class Settlement {
       if (end === undefined) isStored = await this.#store(inFlight, loaded as LoadedValue);
       else await this.#held.release(inFlight, end);
     } catch (error) {
-      // The store failed, which it reports itself, or the value could not be packed or tagged. Releases the
-      // lease, so that other processes do not wait for it to expire.
+      // The store failed, which it reports itself, or the value could not be packed or tagged.
+      // Releases the lease, so that other processes do not wait for it to expire.
       const isUnusable = error instanceof CachedError && error.code === "CACHED_KEY_UNUSABLE";
       if (isUnusable) this.#reportRefused(inFlight.request, error);
       await this.#held.release(inFlight, isUnusable ? this.#unkept(inFlight, loaded.loadMs) : ABANDONED);
@@ -62,8 +62,8 @@ export class Settlement {
     const { modes, loads, packing, settings } = this.#parts;
     const { refusal, loadMs } = loaded;
     if (loaded.isCallersOwn) {
-      // If the loads fail for most callers, all of them load now, rather than one after the other. Not
-      // after a refresh: its stale value is served on.
+      // If the loads fail for most callers, all of them load now, rather than one after the other.
+      // Not after a refresh: its stale value is served on.
       if (isRefresh || !loads.callerErrors.isUnshared(request.key)) return ABANDONED;
       return { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: UNSERIALIZABLE_MARK };
     }
@@ -95,15 +95,19 @@ export class Settlement {
   }
 
   /**
-   * Returns how a lease ends after a load whose result belongs to its own callers: it was skipped, or GraphQL would refuse it. If a stored
-   * value stays, readers are served it or load next. Otherwise those who
-   * wait in other processes load at once, rather than one after the other, since their results may not be kept either.
+   * Returns how a lease ends after a load whose result belongs to its own callers: it was skipped,
+   * or GraphQL would refuse it. If a stored value stays, readers are served it or load next.
+   * Otherwise those who wait in other processes load at once, rather than one after the other,
+   * since their results may not be kept either.
    */
   #unkept({ hasValue }: InFlightLoad, loadMs: number): LeaseEnd {
     return hasValue ? ABANDONED : { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: SKIPPED_MARK };
   }
 
-  /** Returns for how long readers load for themselves after a load whose result is its own callers' alone. */
+  /**
+   * Returns for how long readers load for themselves after a load whose result is its own callers'
+   * alone.
+   */
   holdMsOf(loadMs: number): number {
     return Math.min(Math.max(loadMs, MIN_SKIP_HOLD_MS), this.#parts.settings.errorBackoffMs);
   }
@@ -158,9 +162,10 @@ export class Settlement {
   }
 
   /**
-   * Returns the request that stores a value. `room` resolves when it may be packed; undefined: now. Returns undefined if this process knows
-   * that one of its tags was invalidated during the load, or is being written: a value from before is not served anyway, by its position, but
-   * one that is read during a write can be stored after it.
+   * Returns the request that stores a value. `room` resolves when it may be packed; undefined: now.
+   * Returns undefined if this process knows that one of its tags was invalidated during the load,
+   * or is being written: a value from before is not served anyway, by its position, but one that is
+   * read during a write can be stored after it.
    */
   async #requestFor(
     inFlight: InFlightLoad,
@@ -206,8 +211,9 @@ export class Settlement {
   }
 
   /**
-   * Returns for how long the option says that the error of a load is shared. Undefined: it does not say, as of a whole response, or has made a
-   * mistake, which is reported and must not take the place of the error.
+   * Returns for how long the option says that the error of a load is shared. Undefined: it does not
+   * say, as of a whole response, or has made a mistake, which is reported and must not take the
+   * place of the error.
    */
   #ownErrorMaxAgeMs({ key }: ReadRequest, error: unknown): number | undefined {
     const { channel, settings } = this.#parts;
@@ -241,7 +247,10 @@ export class Settlement {
   }
 }
 
-/** Lets values be worked on at the same time as long as they are `maxBytes` together; one alone in any case. */
+/**
+ * Lets values be worked on at the same time as long as they are `maxBytes` together; one alone in
+ * any case.
+ */
 class ByteRoom {
   readonly #maxBytes: number;
   #bytes = 0;
@@ -251,7 +260,10 @@ class ByteRoom {
     this.#maxBytes = maxBytes;
   }
 
-  /** Resolves when there is room for `bytes`, which `leave` makes free. Undefined if there is room now. */
+  /**
+   * Resolves when there is room for `bytes`, which `leave` makes free. Undefined if there is room
+   * now.
+   */
   enter(bytes: number): Promise<void> | undefined {
     if (this.#waiting.length > 0 || !this.#fits(bytes)) {
       return new Promise((enter) => {
@@ -276,13 +288,21 @@ class ByteRoom {
   }
 }
 
-/** How long readers load for themselves after a load whose result is its own callers' alone, at least. */
+/**
+ * How long readers load for themselves after a load whose result is its own callers' alone, at
+ * least.
+ */
 const MIN_SKIP_HOLD_MS = 50;
 
-/** Values are packed and stored together up to this size, so that the packed ones never take more memory. */
+/**
+ * Values are packed and stored together up to this size, so that the packed ones never take more
+ * memory.
+ */
 const MAX_STORING_BYTES = 8 * 1024 * 1024;
 
-/** How long those who have waited for a load can find its value: longer than until their next poll. */
+/**
+ * How long those who have waited for a load can find its value: longer than until their next poll.
+ */
 const FOR_WAITERS_MS = 2_000;
 
 /** The option that says for how long an error is shared. */
@@ -311,7 +331,9 @@ const outlived = (coordinate: string, loadMs: number): CachedError =>
     { coordinate },
   );
 
-/** Other processes would get another error than the load has thrown, so they load for themselves. */
+/**
+ * Other processes would get another error than the load has thrown, so they load for themselves.
+ */
 function unshared(coordinate: string, cause: unknown): CachedError {
   const got =
     cause instanceof Unstorable

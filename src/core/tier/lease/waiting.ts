@@ -5,7 +5,8 @@ import type { Wake } from "../../store/store.js";
 
 /**
  * Lets readers wait for loads of other processes. A message wakes them. Messages can be lost, so
- * they also poll, first after 50 ms, or after 200 ms while messages arrive, doubling up to 400 ms, with jitter.
+ * they also poll, first after 50 ms, or after 200 ms while messages arrive, doubling up to 400 ms,
+ * with jitter.
  */
 export class Waiting {
   readonly #clock: Clock;
@@ -13,7 +14,9 @@ export class Waiting {
   readonly #byKey = new Multimap<string, Watch>();
   /** The next poll of each window, by the number of the window. */
   readonly #polls = new Map<number, Poll>();
-  /** As far as the last wait has shown. A store may send none, or a connection be broken unnoticed. */
+  /**
+   * As far as the last wait has shown. A store may send none, or a connection be broken unnoticed.
+   */
   #doMessagesArrive = false;
 
   constructor(clock: Clock, random: Random) {
@@ -22,8 +25,8 @@ export class Waiting {
   }
 
   /**
-   * Starts watching `key`, before the reader requests the lease (interleaving 3 of PROTOCOL.md), until `end`. A change between two
-   * waits ends the next one at once.
+   * Starts watching `key`, before the reader requests the lease (interleaving 3 of PROTOCOL.md),
+   * until `end`. A change between two waits ends the next one at once.
    */
   watch(key: string): Watch {
     const watch: Watch = {
@@ -58,7 +61,10 @@ export class Waiting {
     });
   }
 
-  /** Returns the poll of the window that ends in `delayMs`, which is then, or up to a window earlier. */
+  /**
+   * Returns the poll of the window that ends in `delayMs`, which is then, or up to a window
+   * earlier.
+   */
   #pollIn(delayMs: number): Poll {
     const dueAt = this.#clock.now() + delayMs;
     const window = Math.floor(dueAt / POLL_WINDOW_MS);
@@ -99,7 +105,10 @@ type Woken =
   | { readonly kind: "poll" };
 
 const FIRST_POLL_MS = 50;
-/** The same while messages arrive. A poll then finds something only if a message was lost, and costs the store a read. */
+/**
+ * The same while messages arrive. A poll then finds something only if a message was lost, and costs
+ * the store a read.
+ */
 const LATE_FIRST_POLL_MS = 200;
 const MAX_POLL_MS = 400;
 /** Waiters that are due within the same window poll together, so that they share one store read. */

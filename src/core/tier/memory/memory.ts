@@ -15,12 +15,15 @@ import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import { ValueSize } from "./value-size.js";
 
 /**
- * Keeps fresh values in the memory of this process. Each has the position of its load and its tags, as in the store, and counts as long as
- * nothing that this process knows was invalidated later. What it knows is made current by one read of the head of the invalidation clock, which
- * every read of the store shows: after a read that was sent since an execution began, all values in memory count for that execution, as if they
- * had been read from the store. So nothing outdated is served, and a value costs no trip.
+ * Keeps fresh values in the memory of this process. Each has the position of its load and its tags,
+ * as in the store, and counts as long as nothing that this process knows was invalidated later.
+ * What it knows is made current by one read of the head of the invalidation clock, which every read
+ * of the store shows: after a read that was sent since an execution began, all values in memory
+ * count for that execution, as if they had been read from the store. So nothing outdated is served,
+ * and a value costs no trip.
  *
- * With `maxStalenessMs`, values count without that read for as long: a process then asks for the head by itself, and listens to messages.
+ * With `maxStalenessMs`, values count without that read for as long: a process then asks for the
+ * head by itself, and listens to messages.
  */
 export class Memory {
   readonly #parts: MemoryParts;
@@ -63,14 +66,17 @@ export class Memory {
     return this.#maxStalenessMs === 0;
   }
 
-  /** Whether values count without a question: `maxStalenessMs` is set, and what this process knows is not older. */
+  /**
+   * Whether values count without a question: `maxStalenessMs` is set, and what this process knows
+   * is not older.
+   */
   get isLive(): boolean {
     return this.#maxStalenessMs > 0 && this.#parts.clock.now() - this.#invalidations.asOf < this.#maxStalenessMs;
   }
 
   /**
-   * Returns whether the value of a key in memory counts for a reader who began before the read number `since` was sent. Forgets it if it was
-   * invalidated.
+   * Returns whether the value of a key in memory counts for a reader who began before the read
+   * number `since` was sent. Forgets it if it was invalidated.
    */
   serves(known: KnownKey, since: number): boolean {
     const { until } = known;
@@ -89,7 +95,10 @@ export class Memory {
     return true;
   }
 
-  /** Returns the value of a key in memory for one reader, who may change it unless the policy is `readOnly`. */
+  /**
+   * Returns the value of a key in memory for one reader, who may change it unless the policy is
+   * `readOnly`.
+   */
   take(known: KnownKey): unknown {
     switch (known.copies) {
       case "shared":
@@ -117,7 +126,10 @@ export class Memory {
     }
   }
 
-  /** Compares a value with the invalidations that this process knows, and forgets it if it is outdated. */
+  /**
+   * Compares a value with the invalidations that this process knows, and forgets it if it is
+   * outdated.
+   */
   isCurrent(known: KnownKey): boolean {
     const { kept, key } = known;
     const invalidations = this.#invalidations;
@@ -131,7 +143,8 @@ export class Memory {
   }
 
   /**
-   * Keeps a fresh value, and returns it for the reader who has it. If it was invalidated meanwhile, the first hit finds out.
+   * Keeps a fresh value, and returns it for the reader who has it. If it was invalidated meanwhile,
+   * the first hit finds out.
    */
   put(known: KnownKey, policy: Policy, { entry, value, content, subjects, hint, readAt, now }: Shown): unknown {
     if (!canBeKept(known)) return value;
@@ -216,7 +229,10 @@ export class Memory {
     if (isKnown) invalidations.confirm(sentAt);
   }
 
-  /** Heeds a message. A process that serves nothing without a question reads what is new with its next read. */
+  /**
+   * Heeds a message. A process that serves nothing without a question reads what is new with its
+   * next read.
+   */
   hear(head: Buffer | undefined): void {
     if (this.#isClosed || !this.isLive) return;
     void (head === undefined ? this.#poll() : this.#invalidations.hear(head));
@@ -251,7 +267,10 @@ export interface Shown {
   readonly content: Encoded;
   readonly subjects: readonly Subject[];
   readonly hint: ResponseHint | undefined;
-  /** When what has shown the value was sent, on the clock of this process, and the store's time then. */
+  /**
+   * When what has shown the value was sent, on the clock of this process, and the store's time
+   * then.
+   */
   readonly readAt: number;
   readonly now: number;
 }
@@ -267,7 +286,10 @@ export interface MemorySettings {
 export interface MemoryStatus {
   readonly bytes: number;
   readonly maxBytes: number;
-  /** When this process last confirmed that it knows all invalidations, on its own clock. Undefined: never yet. */
+  /**
+   * When this process last confirmed that it knows all invalidations, on its own clock. Undefined:
+   * never yet.
+   */
   readonly confirmedAt: number | undefined;
 }
 
@@ -284,7 +306,10 @@ export interface MemoryParts {
 const KEPT_BYTES = 140;
 /** A value takes at most this part of the memory. */
 const MIN_ENTRIES = 8;
-/** For how long values count for an execution after a read has confirmed them: a bound, should two executions be taken for one. */
+/**
+ * For how long values count for an execution after a read has confirmed them: a bound, should two
+ * executions be taken for one.
+ */
 const MAX_AGE_MS = 2_000;
 /** How often a process asks for the head by itself, while values are asked for. */
 const POLL_MS = 500;

@@ -3,12 +3,16 @@ import { StoredText } from "../../codec/packing.js";
 
 /** Estimates how much memory decoded values take. */
 export class ValueSize {
-  /** The names of properties that other values have as well, so that they take no memory of their own. */
+  /**
+   * The names of properties that other values have as well, so that they take no memory of their
+   * own.
+   */
   readonly #names = new Set<string>();
 
   /**
-   * Returns about how many bytes a value takes. What is in it twice counts once. Instances of classes, which can refer to
-   * anything, are taken to be as large as `encodedBytes`, the size of the whole value in the store.
+   * Returns about how many bytes a value takes. What is in it twice counts once. Instances of
+   * classes, which can refer to anything, are taken to be as large as `encodedBytes`, the size of
+   * the whole value in the store.
    */
   of(value: unknown, encodedBytes: number): number {
     const seen = new Set<object>();
@@ -59,7 +63,10 @@ export class ValueSize {
   }
 }
 
-/** Bytes of V8 in Node.js, whose words have 8 (`process.memoryUsage().heapUsed` after `gc`, of many values of one shape). */
+/**
+ * Bytes of V8 in Node.js, whose words have 8 (`process.memoryUsage().heapUsed` after `gc`, of many
+ * values of one shape).
+ */
 const WORD_BYTES = 8;
 const HEADER_BYTES = 16;
 const OBJECT_BYTES = 24;
@@ -71,20 +78,32 @@ const DATE_BYTES = 96;
 const BUFFER_BYTES = 240;
 const COLLECTION_BYTES = 150;
 const COLLECTION_ENTRY_BYTES = 32;
-/** An object with more properties is a hash table of its own. Others share what describes their properties. */
+/**
+ * An object with more properties is a hash table of its own. Others share what describes their
+ * properties.
+ */
 const MAX_SHARED_NAMES = 128;
 const TABLE_ENTRY_BYTES = 48;
-/** What the name of a property takes besides its text, in an object that shares its description with no other. */
+/**
+ * What the name of a property takes besides its text, in an object that shares its description with
+ * no other.
+ */
 const NEW_NAME_BYTES = 80;
 const MAX_KNOWN_NAMES = 5_000;
 const MAX_KNOWN_NAME_LENGTH = 100;
 /** Stands for all instances of classes that were seen. */
 const INSTANCE = {};
-/** How much more memory than its text the data of a response takes, which is kept once a reader has asked for it. */
+/**
+ * How much more memory than its text the data of a response takes, which is kept once a reader has
+ * asked for it.
+ */
 const PARSED_RATIO = 2;
 const NOT_LATIN_1 = /[^\0-\xff]/;
 
-/** One byte for each character, or two if one of them is not in Latin-1. V8 has each text of one character once. */
+/**
+ * One byte for each character, or two if one of them is not in Latin-1. V8 has each text of one
+ * character once.
+ */
 function bytesOfText(text: string): number {
   if (text.length <= 1) return 0;
   const bytes = HEADER_BYTES + text.length * (NOT_LATIN_1.test(text) ? 2 : 1);

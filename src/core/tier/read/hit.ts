@@ -12,18 +12,23 @@ import type { ReadParts, ReadPath } from "./read-parts.js";
 import { Cell, Tick } from "./tick.js";
 
 /**
- * The path of a hit from top to bottom: the requests of the tick, one read of the store for all of them, the verdict on each entry, its value.
- * What happens when nothing can be served is in `misses.ts`.
+ * The path of a hit from top to bottom: the requests of the tick, one read of the store for all of
+ * them, the verdict on each entry, its value. What happens when nothing can be served is in
+ * `misses.ts`.
  *
- * All keys requested in one tick, by any request of this process, share one read, which shows the head of the invalidation clock. A call made
- * while a read is running belongs to the next one, so its results are never older than the call. What is in memory is not read: the head says
- * whether it counts. All that must be loaded after a read share one round trip for leases.
+ * All keys requested in one tick, by any request of this process, share one read, which shows the
+ * head of the invalidation clock. A call made while a read is running belongs to the next one, so
+ * its results are never older than the call. What is in memory is not read: the head says whether
+ * it counts. All that must be loaded after a read share one round trip for leases.
  */
 export class Hits implements ReadPath {
   readonly misses: Misses;
   /** The modes in this process. */
   readonly modes: Modes;
-  /** The number of the next read of the store. What a read has confirmed counts for those who began before it was sent. */
+  /**
+   * The number of the next read of the store. What a read has confirmed counts for those who began
+   * before it was sent.
+   */
   nextRead = 1;
   readonly #parts: ReadParts;
   #tick: Tick | undefined;
@@ -41,7 +46,10 @@ export class Hits implements ReadPath {
     return this.modes.isUnrestricted && unconfirmed.allowReads && (loads.running === 0 || !loads.isEnclosing);
   }
 
-  /** Resolves to whether the value of a key in memory counts for a caller who asks now. It is not read: the head of the clock decides. */
+  /**
+   * Resolves to whether the value of a key in memory counts for a caller who asks now. It is not
+   * read: the head of the clock decides.
+   */
   async confirmed(known: KnownKey): Promise<boolean> {
     const { memory } = this.#parts;
     if (known.until === 0 || memory === undefined || !this.isPlain) return false;
@@ -51,7 +59,10 @@ export class Hits implements ReadPath {
     return memory.serves(known, tick.nth);
   }
 
-  /** Answers a request with a key that is remembered, together with all others of the tick, from memory if it can. To be called if `isPlain`. */
+  /**
+   * Answers a request with a key that is remembered, together with all others of the tick, from
+   * memory if it can. To be called if `isPlain`.
+   */
   readKnown(request: KnownRequest): Promise<unknown> {
     const { known } = request;
     const { memory, invalidations } = this.#parts;
@@ -60,7 +71,8 @@ export class Hits implements ReadPath {
     const tick = this.#openTick();
     let cell = known.cell as Cell | undefined;
     if (cell?.tick !== tick) {
-      // What is known not to count is read with the rest of the tick: read after that, it would be loaded in a batch of its own.
+      // What is known not to count is read with the rest of the tick: read after that, it would be
+      // loaded in a batch of its own.
       if (known.until > tick.begunAt && (known.comparedAt === invalidations.changes || memory?.isCurrent(known))) {
         cell = new Cell(tick, known.key, true);
         tick.inMemory.push(known);
@@ -113,7 +125,10 @@ export class Hits implements ReadPath {
     return loads.enclosingKeys().has(key.name) ? "own-load" : "other-load";
   }
 
-  /** Answers a request, together with all others of the tick. Rejects with an error of the source only. `nesting`: that of the caller. */
+  /**
+   * Answers a request, together with all others of the tick. Rejects with an error of the source
+   * only. `nesting`: that of the caller.
+   */
   read(request: ReadRequest, nesting: Nesting): Promise<unknown> {
     const { channel, unconfirmed } = this.#parts;
     if (channel.tracing !== undefined) request.trace = { parent: channel.tracing.active() };
@@ -131,7 +146,10 @@ export class Hits implements ReadPath {
     return cell.whenRead(() => this.#resultFor(request, cell));
   }
 
-  /** Returns what a request may know of a read: not what this process has invalidated meanwhile without a confirmation. */
+  /**
+   * Returns what a request may know of a read: not what this process has invalidated meanwhile
+   * without a confirmation.
+   */
   #resultFor({ key, tags }: ReadRequest, cell: Cell): ReadResult {
     const { unconfirmed } = this.#parts;
     const mayServe = cell.tick.mayServe || !unconfirmed.has(key, tags);
@@ -171,8 +189,8 @@ export class Hits implements ReadPath {
   }
 
   /**
-   * Answers a request from its read: serves the value, or resolves the miss. `deadlineAt`: when to stop waiting, if the read was begun
-   * before.
+   * Answers a request from its read: serves the value, or resolves the miss. `deadlineAt`: when to
+   * stop waiting, if the read was begun before.
    */
   respond(
     request: ReadRequest,
@@ -194,7 +212,10 @@ export class Hits implements ReadPath {
     }
   }
 
-  /** Serves a value, and refreshes it in the background if that is due, unless the request wants another one than a stale one. */
+  /**
+   * Serves a value, and refreshes it in the background if that is due, unless the request wants
+   * another one than a stale one.
+   */
   #serve(request: ReadRequest, readResult: ReadResult, served: ServableValue, deadlineAt: number | undefined): unknown {
     const { entry, freshness, isSoft, decoded } = served;
     const { leases, loads, memory, random, responder } = this.#parts;
@@ -202,14 +223,15 @@ export class Hits implements ReadPath {
     const ageMs = now - entry.grantedAt;
     const isFresh = freshness === "fresh";
     const isStale = freshness === "stale-while-revalidate";
-    // What a load returns is stored as fresh, so that a soft invalidation of both would never take effect. It gets the stale value only if
-    // the source fails.
+    // What a load returns is stored as fresh, so that a soft invalidation of both would never take
+    // effect. It gets the stale value only if the source fails.
     if (isStale && loads.isEnclosing) {
       const missed: Missed = { freshness: "stale-if-error", superseded: entry, endsFreshness: isSoft };
       return this.#share(request, readResult, missed, deadlineAt);
     }
     if (isStale && request.policy.refresh === "FOREGROUND") {
-      // It is fresh in the store after a soft invalidation, and for a release with a longer `maxAge`.
+      // It is fresh in the store after a soft invalidation, and for a release with a longer
+      // `maxAge`.
       const superseded = now < entry.freshUntilAt ? entry : undefined;
       return this.#share(request, readResult, { freshness, superseded, endsFreshness: isSoft }, deadlineAt);
     }
@@ -240,7 +262,10 @@ export class Hits implements ReadPath {
     return this.#pending(request, () => this.misses.share(request, readResult, missed, deadlineAt));
   }
 
-  /** Returns the promise of `begin`, which rejects as soon as the caller's request is aborted. What others wait for goes on. */
+  /**
+   * Returns the promise of `begin`, which rejects as soon as the caller's request is aborted. What
+   * others wait for goes on.
+   */
   #pending(request: ReadRequest, begin: () => Promise<unknown>): Promise<unknown> {
     const { loads, responder } = this.#parts;
     const caller = loads.callerOf(request);
@@ -265,7 +290,10 @@ export class Hits implements ReadPath {
     return unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
   }
 
-  /** Returns why no request of a field or loader may read the store: the cache is closed, or it is off. */
+  /**
+   * Returns why no request of a field or loader may read the store: the cache is closed, or it is
+   * off.
+   */
   restrictionOf({ coordinate }: Key): BypassReason | undefined {
     return this.#isClosed ? "CLOSED" : this.modes.isOff(coordinate) ? "MODE_OFF" : undefined;
   }
@@ -292,7 +320,10 @@ export interface KnownRequest extends ReadRequest {
   missed(result: ReadResult, verdict: Verdict): unknown;
 }
 
-/** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */
+/**
+ * Whether a caller is part of a load, and whether of that of the same key, which it must not wait
+ * for.
+ */
 export type Nesting = "none" | "own-load" | "other-load";
 
 /** What has to be known could not be read, so no entry can be evaluated. */

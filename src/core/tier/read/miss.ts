@@ -23,20 +23,26 @@ import type { ReadParts, ReadPath } from "./read-parts.js";
  *
  * The interleavings it has to handle, besides those of PROTOCOL.md:
  *
- * - The load of another process ends between the read and the lease request (row 4), or between that and the wait: the watch
- *   began earlier and has the message (interleaving 3). A lost message ends the wait by polling, a late one by reading again (6).
+ * - The load of another process ends between the read and the lease request (row 4), or between
+ *   that and the wait: the watch began earlier and has the message (interleaving 3). A lost message
+ *   ends the wait by polling, a late one by reading again (6).
  * - Two loads of this process from before invalidations still run: the reply is `limited`, and the
  *   next load begins when one of them has ended.
- * - The key, its coordinate or everything is invalidated during the load. The request that runs the load began
- *   before it and may have the value. So did a request that joined, which has found the lease to be current by the clock.
+ * - The key, its coordinate or everything is invalidated during the load. The request that runs the
+ *   load began before it and may have the value. So did a request that joined, which has found the
+ *   lease to be current by the clock.
  * - A tag is invalidated during the load. A request that joined may have begun after it, so it
- *   compares the tags of the result with what it knows of the clock, which is at least as new as its own read.
- * - The load fails with what concerns only the caller that it was run for. Those that joined read the
- *   store again and request the lease; but not before it has been released, or they would find the
- *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
- *   If the load also depends on more than its key, all others leave this key at once instead.
- * - The source of the load, such as the parent of a field, is older than an invalidation that others have to heed: the same.
- * - The entry is one that no load can have made. It is removed, once, before a lease is requested: it could hold that up for ever.
+ *   compares the tags of the result with what it knows of the clock, which is at least as new as
+ *   its own read.
+ * - The load fails with what concerns only the caller that it was run for. Those that joined read
+ *   the store again and request the lease; but not before it has been released, or they would find
+ *   the same load. Those that shared this caller's miss start over, each in its own asynchronous
+ *   context. If the load also depends on more than its key, all others leave this key at once
+ *   instead.
+ * - The source of the load, such as the parent of a field, is older than an invalidation that
+ *   others have to heed: the same.
+ * - The entry is one that no load can have made. It is removed, once, before a lease is requested:
+ *   it could hold that up for ever.
  */
 export class Miss implements SharedMiss {
   readonly request: ReadRequest;
@@ -54,13 +60,19 @@ export class Miss implements SharedMiss {
   readonly #parts: ReadParts;
   readonly #path: ReadPath;
   readonly #isNested: boolean;
-  /** Whether to serve the stale value at once unless this request wins the lease (`refresh: FOREGROUND`). */
+  /**
+   * Whether to serve the stale value at once unless this request wins the lease (`refresh:
+   * FOREGROUND`).
+   */
   readonly #mayServeStale: boolean;
   readonly #begunAt: number;
   /** The stale value to fall back to. */
   readonly #fallback: Entry | undefined;
   #supersededAt: number;
-  /** The `grantedAt` of the value that the store has shown last, which is not the result of a load awaited from now on. 0: none. */
+  /**
+   * The `grantedAt` of the value that the store has shown last, which is not the result of a load
+   * awaited from now on. 0: none.
+   */
   #knownGrantedAt = 0;
   /** Whether it has removed an entry that is not plausible. */
   #hasRemoved = false;
@@ -103,7 +115,9 @@ export class Miss implements SharedMiss {
     return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
   }
 
-  /** Resolves the miss, from what the read has shown. Watches the key before any lease is requested. */
+  /**
+   * Resolves the miss, from what the read has shown. Watches the key before any lease is requested.
+   */
   async #resolve(): Promise<Respond> {
     const request = this.request;
     const { clock, modes, loads, responder, waiting } = this.#parts;
@@ -121,7 +135,8 @@ export class Miss implements SharedMiss {
         // No lease for a caller that has left: its load might fail with its abort.
         const { caller } = request;
         if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
-        // Callers for whom its loads fail would only take the lease from others, one after the other.
+        // Callers for whom its loads fail would only take the lease from others, one after the
+        // other.
         if (loads.callerErrors.isUnshared(request.key)) return this.#bypass("UNCACHEABLE", false);
         if (request.isOutdated?.() === true) return this.#leaveToOthers((own) => responder.bypass(own, "UNCACHEABLE"));
         if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
@@ -137,7 +152,8 @@ export class Miss implements SharedMiss {
               : { kind: "in-flight", inFlight };
           const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
           this.#busyGen = busyGen ?? this.#busyGen;
-          // Not for a load of this process: its result may have been checked before a request joins. See `#join`.
+          // Not for a load of this process: its result may have been checked before a request
+          // joins. See `#join`.
           if (isJoinable && busyGen !== this.#waitsFor) this.#waitFor(busyGen);
           const respond = await this.#respondTo(acquired, round, watch);
           if (respond !== undefined) return respond;
@@ -164,8 +180,9 @@ export class Miss implements SharedMiss {
   }
 
   /**
-   * Removes an entry that is not plausible, and with it the lease that it may claim. Returns false if that was not possible, or has not helped.
-   * The read of one node may be behind the clock that others know, so what the log says is asked first.
+   * Removes an entry that is not plausible, and with it the lease that it may claim. Returns false
+   * if that was not possible, or has not helped. The read of one node may be behind the clock that
+   * others know, so what the log says is asked first.
    */
   async #remove(entry: Entry, now: number): Promise<boolean> {
     const { invalidations, store, channel } = this.#parts;
@@ -182,8 +199,8 @@ export class Miss implements SharedMiss {
   }
 
   /**
-   * Lets requests of later ticks find the miss while it waits for the load of another process that has the lease chain
-   * `gen`. Undefined: it waits for none.
+   * Lets requests of later ticks find the miss while it waits for the load of another process that
+   * has the lease chain `gen`. Undefined: it waits for none.
    */
   #waitFor(gen: string | undefined): void {
     const waiting = this.#start.open?.waiting;
@@ -195,9 +212,10 @@ export class Miss implements SharedMiss {
   }
 
   /**
-   * Requests the lease. The reply is that it is held, without asking for it, if the entry shows that it is the one that
-   * this request was refused before, which cannot be free yet. The end of any other lease would not
-   * be announced, because its entry does not say that a caller waits. `isUsable`: whether what the entry holds may be served in any case.
+   * Requests the lease. The reply is that it is held, without asking for it, if the entry shows
+   * that it is the one that this request was refused before, which cannot be free yet. The end of
+   * any other lease would not be announced, because its entry does not say that a caller waits.
+   * `isUsable`: whether what the entry holds may be served in any case.
    */
   #acquire(entry: Entry | undefined, now: number, isUsable: boolean): Acquired | Promise<Acquired> {
     const isRefused = entry !== undefined && entry.gen !== "" && entry.gen === this.#busyGen && entry.untilAt > now;
@@ -247,8 +265,9 @@ export class Miss implements SharedMiss {
   }
 
   /**
-   * Uses the result of a load of this process. The request that won the lease may use it in any case. A request that joined
-   * may use it only if no tag derived from the result was invalidated meanwhile.
+   * Uses the result of a load of this process. The request that won the lease may use it in any
+   * case. A request that joined may use it only if no tag derived from the result was invalidated
+   * meanwhile.
    */
   async #join(inFlight: InFlightLoad): Promise<Respond | undefined> {
     const { responder } = this.#parts;
@@ -257,8 +276,8 @@ export class Miss implements SharedMiss {
     if (!isOwn) inFlight.waiters.addAll(this.waiters);
     this.#awaited = inFlight;
     const hadEnded = !isOwn && (await Promise.race([inFlight.loaded, undefined])) !== undefined;
-    // Without a fallback, the request waits for its own load beyond the deadline. For a load, a stale value is one only if
-    // the source fails, since what it returns is stored as fresh.
+    // Without a fallback, the request waits for its own load beyond the deadline. For a load, a
+    // stale value is one only if the source fails, since what it returns is stored as fresh.
     const hasNoDeadline = isOwn && (this.#fallback === undefined || this.#isNested);
     const loaded = hasNoDeadline ? await inFlight.loaded : await this.#untilDeadline(inFlight.loaded);
     if (loaded === undefined) return undefined;
@@ -288,8 +307,9 @@ export class Miss implements SharedMiss {
   }
 
   /**
-   * Waits for the load of the lease chain `gen`. Only a message that names this chain counts: the store has shown it to this
-   * request, so its load is not older than the last invalidation before the request.
+   * Waits for the load of the lease chain `gen`. Only a message that names this chain counts: the
+   * store has shown it to this request, so its load is not older than the last invalidation before
+   * the request.
    */
   async #wait(watch: Watch, remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
     if (this.#mayServeStale) return this.#serveStale();
@@ -299,15 +319,17 @@ export class Miss implements SharedMiss {
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
     const { entry } = woken;
-    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that of its load, and its failure is not over.
+    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that
+    // of its load, and its failure is not over.
     const { storeNow } = this.#parts.invalidations;
     const now = entry.state === "value" ? entry.grantedAt + entry.loadMs : Math.min(storeNow, entry.untilAt - 1);
     return this.#useEntry(entry, this.#verdictOn(entry, now, true), "coalesced");
   }
 
   /**
-   * Returns whether a value is that of a load of another process that this request has waited for. It may use it however
-   * short its life is: those who wait for a load get its result, or they would load one after the other.
+   * Returns whether a value is that of a load of another process that this request has waited for.
+   * It may use it however short its life is: those who wait for a load get its result, or they
+   * would load one after the other.
    */
   #isAwaited(entry: Entry | undefined): boolean {
     return (
@@ -324,8 +346,9 @@ export class Miss implements SharedMiss {
   }
 
   /**
-   * Uses an entry that ends the miss: a value that may be served, or a shared failure. Returns undefined for any other entry. `now`: the
-   * store's time; undefined: when the load of the entry ended.
+   * Uses an entry that ends the miss: a value that may be served, or a shared failure. Returns
+   * undefined for any other entry. `now`: the store's time; undefined: when the load of the entry
+   * ended.
    */
   #useEntry(
     entry: Entry | undefined,
@@ -358,7 +381,10 @@ export class Miss implements SharedMiss {
     this.#supersededAt = Math.max(this.#supersededAt, grantedAt);
   }
 
-  /** Returns whether no invalidation that this request has to heed is later than what an entry shows of `position`. */
+  /**
+   * Returns whether no invalidation that this request has to heed is later than what an entry shows
+   * of `position`.
+   */
   #isCurrent(entry: Entry, position: number): boolean {
     return isCurrentAt(this.request, entry, position, this.#parts);
   }
@@ -389,7 +415,10 @@ export class Miss implements SharedMiss {
     return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"), "stale");
   }
 
-  /** Without a fallback: a stale value that may be served is still in the store, which shows a failure in its place. */
+  /**
+   * Without a fallback: a stale value that may be served is still in the store, which shows a
+   * failure in its place.
+   */
   #respondFailedElsewhere(description: Uint8Array): Respond {
     return (request) => this.#parts.responder.respondFailedElsewhere(request, description);
   }
@@ -420,7 +449,10 @@ export interface MissStart {
   readonly entry: Entry | undefined;
   /** The store's time, if there is an entry. */
   readonly now: number;
-  /** Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for any value. */
+  /**
+   * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
+   * any value.
+   */
   readonly supersededAt: number;
   /** See `AcquireRequest.endsFreshness`. */
   readonly endsFreshness: boolean;

@@ -8,7 +8,8 @@ import { Miss, type MissStart, type OpenMisses } from "./miss.js";
 import type { ReadParts, ReadPath } from "./read-parts.js";
 
 /**
- * The ways into a miss, when nothing can be served, and the refreshes in the background. Its rounds are in `miss.ts`.
+ * The ways into a miss, when nothing can be served, and the refreshes in the background. Its rounds
+ * are in `miss.ts`.
  */
 export class Misses {
   readonly #parts: ReadParts;
@@ -29,11 +30,12 @@ export class Misses {
 
   /**
    * Misses of the same key in one tick share one lease request, one watch and one wait; each gets a
-   * value of its own. So do those of later ticks to which the store has shown the same lease chain. A
-   * request inside a load resolves its miss alone, since it has a deadline of its own. So does one that
-   * waits for a refresh, since all others are served the stale value.
+   * value of its own. So do those of later ticks to which the store has shown the same lease chain.
+   * A request inside a load resolves its miss alone, since it has a deadline of its own. So does
+   * one that waits for a refresh, since all others are served the stale value.
    *
-   * `deadlineAt`: when to stop waiting, if the read was begun before. Rejects with an error of the source only.
+   * `deadlineAt`: when to stop waiting, if the read was begun before. Rejects with an error of the
+   * source only.
    */
   share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
     const { loads } = this.#parts;
@@ -72,9 +74,9 @@ export class Misses {
   }
 
   /**
-   * Returns the miss of an earlier tick that waits for the load which the store has just shown to this
-   * request, by the load's `gen`, at a position that counts for the request. What that miss finds is either the
-   * result of this load, or was read after this request had asked.
+   * Returns the miss of an earlier tick that waits for the load which the store has just shown to
+   * this request, by the load's `gen`, at a position that counts for the request. What that miss
+   * finds is either the result of this load, or was read after this request had asked.
    */
   #waitingFor({ key }: ReadRequest, gen: string, until: number): Miss | undefined {
     const miss = this.#open.waiting.get(gen);
@@ -128,8 +130,9 @@ export class Misses {
   }
 
   /**
-   * Loads and stores the value for a caller who may have it, while the loads of the key fail for others. Their failures say
-   * nothing about the key, and each of them takes the lease for a moment (`Settlement.holdMsOf`).
+   * Loads and stores the value for a caller who may have it, while the loads of the key fail for
+   * others. Their failures say nothing about the key, and each of them takes the lease for a moment
+   * (`Settlement.holdMsOf`).
    */
   refill(request: ReadRequest, loadMs: number): void {
     const { clock, leases } = this.#parts;
@@ -184,9 +187,15 @@ export interface Missed {
 /** A hold of milliseconds can last for two seconds on a store whose clock has whole seconds. */
 const MAX_REFILL_RETRIES = 6;
 
-/** Part of the wait for a load: a request shares a wait that ends earlier than its own by this much at most. */
+/**
+ * Part of the wait for a load: a request shares a wait that ends earlier than its own by this much
+ * at most.
+ */
 const MAX_EARLIER_RATIO = 0.25;
 
-/** Whether a miss is resolved by the tags of a request as well: where the key does not decide about them, another one may have others. */
+/**
+ * Whether a miss is resolved by the tags of a request as well: where the key does not decide about
+ * them, another one may have others.
+ */
 const haveSameTags = ({ tags }: ReadRequest, miss: SharedMiss): boolean =>
   !tags.isOwn || areSameSubjects(tags.subjects, miss.request.tags.subjects);

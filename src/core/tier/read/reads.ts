@@ -54,8 +54,9 @@ export class Reads extends Hits {
   }
 
   /**
-   * Returns another value for `request`, whose key was read before with `result`, or with what `first` says: a copy, or
-   * a value of its own if the value cannot be copied or belongs to the first reader alone.
+   * Returns another value for `request`, whose key was read before with `result`, or with what
+   * `first` says: a copy, or a value of its own if the value cannot be copied or belongs to the
+   * first reader alone.
    */
   readAgain(request: ReadRequest, first: ReadEnding, result: Promise<unknown> | undefined): Promise<unknown> {
     return this.#parts.responder.respondAgain(request, first, result);
@@ -66,7 +67,10 @@ export class Reads extends Hits {
     if (!this.isClosed) this.misses.refill(request, loadMs);
   }
 
-  /** Keeps the load of `request` from waiting for a slot, since a caller inside another load waits for `read`. */
+  /**
+   * Keeps the load of `request` from waiting for a slot, since a caller inside another load waits
+   * for `read`.
+   */
   expedite({ key }: Pick<ReadRequest, "key">, read: Promise<unknown>): void {
     this.#parts.loads.expedite(key, read);
   }

@@ -31,9 +31,10 @@ export class Responder {
   }
 
   /**
-   * Returns another value for `request`, whose key was read before: a copy of the value that the first reader gets as
-   * `result`, or a value of its own if that value cannot be copied or belongs to the first reader alone. Rejects with the
-   * error that the first reader gets, unless that is the error of such a load. Without `result`, `first` has an entry.
+   * Returns another value for `request`, whose key was read before: a copy of the value that the
+   * first reader gets as `result`, or a value of its own if that value cannot be copied or belongs
+   * to the first reader alone. Rejects with the error that the first reader gets, unless that is
+   * the error of such a load. Without `result`, `first` has an entry.
    */
   async respondAgain(request: ReadRequest, first: ReadEnding, result: Promise<unknown> | undefined): Promise<unknown> {
     const belongsToFirst = (): boolean =>
@@ -68,7 +69,10 @@ export class Responder {
     return this.bypass(request, "UNCACHEABLE", false);
   }
 
-  /** Reports how a read ended: how long its value stays fresh, its age, and the value unless the load has failed. */
+  /**
+   * Reports how a read ended: how long its value stays fresh, its age, and the value unless the
+   * load has failed.
+   */
   reportServed(
     request: ReadRequest,
     outcome: Exclude<ReadOutcome, "bypassed">,
@@ -85,8 +89,8 @@ export class Responder {
   }
 
   /**
-   * Returns what gives the value of an entry to requests that share a miss: `decoded` to the first one. For all others, which get copies, the
-   * entry is decoded once more.
+   * Returns what gives the value of an entry to requests that share a miss: `decoded` to the first
+   * one. For all others, which get copies, the entry is decoded once more.
    */
   shareDecoded(
     entry: Entry,
@@ -109,9 +113,9 @@ export class Responder {
   }
 
   /**
-   * Returns the value of a load, or rejects with its error. A request that joined a load whose result
-   * belongs to another reader gets a value of its own: nothing else could be done with a generator,
-   * for example.
+   * Returns the value of a load, or rejects with its error. A request that joined a load whose
+   * result belongs to another reader gets a value of its own: nothing else could be done with a
+   * generator, for example.
    */
   respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
     if (outcome === "coalesced" && isUnshareable(loaded, request)) return this.bypass(request, "UNCACHEABLE", false);
@@ -132,7 +136,10 @@ export class Responder {
     return Promise.reject(error as Error);
   }
 
-  /** Rejects with the error of a failure in the store. If it cannot be read, or has no copy of the error, loads instead. */
+  /**
+   * Rejects with the error of a failure in the store. If it cannot be read, or has no copy of the
+   * error, loads instead.
+   */
   respondFailedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
     const failure = decodeFailure(description, request.key, this.#parts);
     if (failure === undefined) return this.bypass(request, "STORE_UNAVAILABLE");
@@ -212,8 +219,8 @@ export class Responder {
   }
 
   /**
-   * `isOwn`: whether it is the load of this request, which may have the source's own object. Otherwise `UNCOPIED` if there
-   * is no copy for it.
+   * `isOwn`: whether it is the load of this request, which may have the source's own object.
+   * Otherwise `UNCOPIED` if there is no copy for it.
    */
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.ending?.endWith(loaded);
@@ -222,8 +229,9 @@ export class Responder {
   }
 
   /**
-   * Returns a value with objects of its own, or the read-only value that all readers share. For all but the
-   * caller that loaded it, who is often the only one, it is decoded once and copied, where a copy is exact.
+   * Returns a value with objects of its own, or the read-only value that all readers share. For all
+   * but the caller that loaded it, who is often the only one, it is decoded once and copied, where
+   * a copy is exact.
    */
   #copyOf(request: ReadRequest, loaded: LoadedValue, isOwn = false): unknown {
     const { content, value } = loaded;
@@ -242,7 +250,10 @@ export class Responder {
   }
 }
 
-/** A field that is not on may be so because its key is wrong, so its readers must not share anything. */
+/**
+ * A field that is not on may be so because its key is wrong, so its readers must not share
+ * anything.
+ */
 const UNSHARED: BypassReason = "MODE_OFF";
 
 /** Stands for the copy of a value that could not be made. */
@@ -257,7 +268,10 @@ export interface ResponderParts {
   readonly loads: Loads;
   readonly unleasedLoads: UnleasedLoads;
   readonly failures: Failures;
-  /** Called with a request whose load has shown that its caller is not one of those for whom the loads of the key fail. */
+  /**
+   * Called with a request whose load has shown that its caller is not one of those for whom the
+   * loads of the key fail.
+   */
   readonly onPermitted: (request: ReadRequest, loadMs: number) => void;
   /** Called if an entry of a coordinate has more tags than its requests know of. */
   readonly onMoreTags: (coordinate: string) => void;

@@ -22,7 +22,10 @@ export class Cell extends ReadResult {
     this.isInMemory = isInMemory;
   }
 
-  /** Calls `use` once it has been read, in the asynchronous context of the caller, in which a miss loads. */
+  /**
+   * Calls `use` once it has been read, in the asynchronous context of the caller, in which a miss
+   * loads.
+   */
   whenRead<Used>(use: () => Used | PromiseLike<Used>): Promise<Used> {
     const { tick } = this;
     this.readersLeft++;
@@ -36,7 +39,10 @@ export class Cell extends ReadResult {
 
 /** The reads of one tick, by any request of this process: one read of the store, one promise. */
 export class Tick {
-  /** Counts the reads of this process: what is confirmed by this one counts for those who have asked before it was sent. */
+  /**
+   * Counts the reads of this process: what is confirmed by this one counts for those who have asked
+   * before it was sent.
+   */
   readonly nth: number;
   /** On the clock of this process. */
   readonly begunAt: number;
@@ -50,8 +56,8 @@ export class Tick {
   /** Whether the store has replied, and this process knows all invalidations up to then. */
   isRead = false;
   /**
-   * Whether the read has shown that one of these was invalidated. It is read next, and so is what this read has not found, so that what the
-   * tick has to load is one batch.
+   * Whether the read has shown that one of these was invalidated. It is read next, and so is what
+   * this read has not found, so that what the tick has to load is one batch.
    */
   isOutrun = false;
   /** Whether what it has shown may be served whatever this process has invalidated meanwhile. */

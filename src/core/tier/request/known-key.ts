@@ -3,15 +3,19 @@ import type { ResponseHint } from "../../store/entry-layout.js";
 import type { RequestTags } from "./tags.js";
 
 /**
- * One key, as long as it is remembered. There is one object for a key, so that what a process knows of it, such as its value in memory and its
- * place in the read of the tick, is a property of the key and not a lookup.
+ * One key, as long as it is remembered. There is one object for a key, so that what a process knows
+ * of it, such as its value in memory and its place in the read of the tick, is a property of the
+ * key and not a lookup.
  */
 export class KnownKey {
   readonly key: Key;
   /** The tags that are known before a load. */
   readonly tags: RequestTags;
   row: Row;
-  /** Until when its value in memory is fresh and not due for an early refresh, on the clock of this process: a whole number. 0: there is none. */
+  /**
+   * Until when its value in memory is fresh and not due for an early refresh, on the clock of this
+   * process: a whole number. 0: there is none.
+   */
   until = 0;
   /** The `changes` of the invalidation clock up to which the value in memory has been compared. */
   comparedAt = 0;
@@ -29,7 +33,10 @@ export class KnownKey {
   }
 }
 
-/** How readers get a value: all the same one, copies of an object without objects in it, copies, or what they decode themselves. */
+/**
+ * How readers get a value: all the same one, copies of an object without objects in it, copies, or
+ * what they decode themselves.
+ */
 export type Copies = "shared" | "flat" | "plain" | "decoded";
 
 /** What is known of a value in memory besides. Instants are on the clock of this process. */
@@ -56,7 +63,10 @@ export function forget(known: KnownKey): void {
   known.kept = undefined;
 }
 
-/** The keys that fields which make their keys in the same way have for one input: those of one parent, for example. */
+/**
+ * The keys that fields which make their keys in the same way have for one input: those of one
+ * parent, for example.
+ */
 export interface Row {
   readonly keys: (KnownKey | undefined)[];
   /** The generation in which it was last used. */
@@ -71,12 +81,15 @@ const UNREMEMBERED: Row = { keys: [], generation: NO_GENERATION };
 /** Whether anything may be kept with a key: it is remembered. */
 export const isRemembered = ({ row }: KnownKey): boolean => row.generation !== NO_GENERATION;
 
-/** Whether a value may be kept with a key. Where the key does not decide about the tags, another caller may know of a newer value. */
+/**
+ * Whether a value may be kept with a key. Where the key does not decide about the tags, another
+ * caller may know of a newer value.
+ */
 export const canBeKept = ({ row, tags }: KnownKey): boolean => row.generation !== NO_GENERATION && !tags.isOwn;
 
 /**
- * Bounds by bytes what all memos of a cache remember, values included, in two generations: what was not used while one of them filled up is
- * forgotten when the next one begins.
+ * Bounds by bytes what all memos of a cache remember, values included, in two generations: what was
+ * not used while one of them filled up is forgotten when the next one begins.
  */
 export class Generations {
   nth = NO_GENERATION + 1;
@@ -98,7 +111,10 @@ export class Generations {
     this.#memos.add(memo);
   }
 
-  /** Counts what is added to a row, or taken from it. A row of the old generation may be forgotten then. */
+  /**
+   * Counts what is added to a row, or taken from it. A row of the old generation may be forgotten
+   * then.
+   */
   grow(bytes: number, row: Row): void {
     if (row.generation === this.nth) this.#bytes += bytes;
     else this.#oldBytes += bytes;

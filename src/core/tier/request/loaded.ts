@@ -18,9 +18,15 @@ export class LoadedValue {
   readonly loadMs: number;
   /** See `ReadRequest.begunAt`. */
   readonly begunAt: number;
-  /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
+  /**
+   * What `content` was decoded to, once a reader has got a copy of it, for the copies of the
+   * others.
+   */
   decoded: { readonly value: unknown } | undefined = undefined;
-  /** What copies of the value are decoded from. Undefined if there are none, or would not be exact: it must not be shared then. */
+  /**
+   * What copies of the value are decoded from. Undefined if there are none, or would not be exact:
+   * it must not be shared then.
+   */
   readonly content: Encoded | undefined;
 
   constructor(
@@ -41,7 +47,8 @@ export class LoadedValue {
 
 /**
  * Why a value is not stored: the codec cannot restore it, it is larger than `maxValueBytes`,
- * GraphQL would refuse it, it depends on more than its key, or it was made of a source that is older than an invalidation.
+ * GraphQL would refuse it, it depends on more than its key, or it was made of a source that is
+ * older than an invalidation.
  */
 export type Refusal = "unserializable" | "too-large" | "invalid" | "outdated" | Excess["kind"];
 
@@ -50,7 +57,10 @@ export type Refusal = "unserializable" | "too-large" | "invalid" | "outdated" | 
  */
 export interface Excess {
   readonly kind: "unkeyable";
-  /** Whether it is PRIVATE although its policy is PUBLIC, so that what contains it is PRIVATE as well. */
+  /**
+   * Whether it is PRIVATE although its policy is PUBLIC, so that what contains it is PRIVATE as
+   * well.
+   */
   readonly isNarrowed?: boolean;
   readonly error: CachedError;
 }
@@ -64,7 +74,10 @@ export interface FailedLoad {
   readonly error: unknown;
   /** What others get. Null: nothing, they load for themselves. Undefined: `error`. */
   readonly forOthers?: { readonly error: unknown } | null;
-  /** In what way the load depends on more than its key, or on what is outdated. Undefined if it does not. */
+  /**
+   * In what way the load depends on more than its key, or on what is outdated. Undefined if it does
+   * not.
+   */
   readonly refusal: Excess["kind"] | "outdated" | undefined;
   readonly loadMs: number;
   readonly begunAt: number;
@@ -82,8 +95,8 @@ export const errorOf = ({ error, forOthers }: FailedLoad, isOwn: boolean): unkno
   isOwn || !forOthers ? error : forOthers.error;
 
 /**
- * Whether a result belongs to the reader that loaded it, and not to another one, who loads for itself. What is outdated also belongs to those who
- * began no later.
+ * Whether a result belongs to the reader that loaded it, and not to another one, who loads for
+ * itself. What is outdated also belongs to those who began no later.
  */
 export const isUnshareable = (loaded: Loaded, reader: { readonly begunAt?: number }): boolean =>
   loaded.refusal === "unkeyable" ||
@@ -100,7 +113,9 @@ export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue
   return ownMs === undefined ? byPolicyMs : Math.min(ownMs, policy.maxAgeLimitMs ?? byPolicyMs);
 }
 
-/** Returns whether a load has set that its result is not kept: only those who waited for it get it. */
+/**
+ * Returns whether a load has set that its result is not kept: only those who waited for it get it.
+ */
 export const isForWaitersOnly = (policy: Policy, loaded: Loaded): boolean =>
   loaded.kind === "loaded" && loaded.settings !== undefined && freshMsOf(policy, loaded) === 0;
 

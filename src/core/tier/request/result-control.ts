@@ -61,8 +61,8 @@ export class LoadControl implements ResultControl {
 export interface ResultSettings {
   /**
    * How long the result is fresh, in seconds, counted from the start of its load. At most
-   * `maxAgeLimit` of the policy, by default its `maxAge`. 0: the result is not stored, and removes the
-   * value that it replaces.
+   * `maxAgeLimit` of the policy, by default its `maxAge`. 0: the result is not stored, and removes
+   * the value that it replaces.
    */
   readonly maxAge?: number | undefined;
   /**

@@ -56,7 +56,9 @@ export class ServedReport {
   }
 }
 
-/** What a read has ended with: a value that was loaded, decoded from its entry, or kept in memory. */
+/**
+ * What a read has ended with: a value that was loaded, decoded from its entry, or kept in memory.
+ */
 export type ServedValue =
   | LoadedValue
   | {
@@ -69,7 +71,10 @@ export type ServedValue =
 const subjectsOf = (tags: RequestTags, served: ServedValue): readonly Subject[] =>
   "subjects" in served ? served.subjects : subjectsOfLoaded(tags, served);
 
-/** Returns all tags of a loaded value, each once: those known before its load, and those derived from it. */
+/**
+ * Returns all tags of a loaded value, each once: those known before its load, and those derived
+ * from it.
+ */
 export function subjectsOfLoaded(
   tags: RequestTags,
   { value, settings }: Pick<LoadedValue, "value" | "settings">,

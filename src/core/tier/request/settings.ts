@@ -10,7 +10,10 @@ export interface TierSettings {
   readonly loadTimeoutMs: number;
   /** How long a load goes on when nobody waits for it any more. */
   readonly abandonedLoadMs: number;
-  /** How long the failure of a load is shared with later readers, and a key is not after errors that concern one caller only. */
+  /**
+   * How long the failure of a load is shared with later readers, and a key is not after errors that
+   * concern one caller only.
+   */
   readonly errorBackoffMs: number;
   /** The time budget of one store operation. */
   readonly storeTimeoutMs: number;

@@ -1,6 +1,9 @@
 import type { KeySpace, Subject } from "../../keys/key.js";
 
-/** The tags of one value that are known before its load, by their texts. Their digests are computed when they are needed. */
+/**
+ * The tags of one value that are known before its load, by their texts. Their digests are computed
+ * when they are needed.
+ */
 export class TagsBeforeLoad implements RequestTags {
   readonly texts: readonly string[];
   readonly isOwn: boolean;
@@ -34,7 +37,9 @@ export class TagsBeforeLoad implements RequestTags {
 export interface RequestTags {
   /** The tags known before the load. Hits do not need them: the entry has its own. */
   readonly subjects: readonly Subject[];
-  /** Whether the key does not decide about these tags, so that an entry of the key may have others. */
+  /**
+   * Whether the key does not decide about these tags, so that an entry of the key may have others.
+   */
   readonly isOwn: boolean;
   /** Those known before the load alone, which refer to no request. */
   readonly known: RequestTags;
@@ -47,7 +52,9 @@ export class ResultTags implements RequestTags {
   readonly subjectsOf: (value: unknown) => readonly Subject[];
   readonly known: RequestTags;
 
-  /** Tags are derived once of a value, when it has been loaded: its source may go on to change it. */
+  /**
+   * Tags are derived once of a value, when it has been loaded: its source may go on to change it.
+   */
   constructor({ known }: RequestTags, subjectsOf: (value: unknown) => readonly Subject[]) {
     let last: { readonly value: unknown; readonly subjects: readonly Subject[] } | undefined;
     this.known = known;

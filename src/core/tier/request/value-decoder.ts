@@ -6,7 +6,10 @@ import { type Decoded, decodeEntry } from "../entry/entry-decoder.js";
 import { freezePlain } from "../entry/freeze-plain.js";
 import type { DecodedHolder, ReadRequest, ReadResult } from "./request.js";
 
-/** Makes values of entries for requests: each request gets a value of its own, which GraphQL accepts. */
+/**
+ * Makes values of entries for requests: each request gets a value of its own, which GraphQL
+ * accepts.
+ */
 export class ValueDecoder {
   readonly #packing: Packing;
   readonly #channel: Channel;
@@ -33,8 +36,8 @@ export class ValueDecoder {
   }
 
   /**
-   * Decodes the entry that a read has shown. Requests of a tick for the same key share the read: the
-   * value is decoded once for all of them.
+   * Decodes the entry that a read has shown. Requests of a tick for the same key share the read:
+   * the value is decoded once for all of them.
    */
   decodeShared(request: ReadRequest, entry: Entry, readResult: ReadResult): Decoded {
     readResult.readersLeft--;
@@ -50,9 +53,9 @@ export class ValueDecoder {
   }
 
   /**
-   * Decodes the value for the first of several readers, and gives each a copy of it, except the last one, who
-   * gets the value itself. All readers of a read-only value share it. A value that cannot be copied exactly is
-   * decoded for each of them.
+   * Decodes the value for the first of several readers, and gives each a copy of it, except the
+   * last one, who gets the value itself. All readers of a read-only value share it. A value that
+   * cannot be copied exactly is decoded for each of them.
    */
   #decodeOnce(request: ReadRequest, entry: Entry, holder: DecodedHolder, isLast: boolean): Decoded {
     const { key, policy } = request;
@@ -72,7 +75,10 @@ export class ValueDecoder {
     return this.#validated(request, isShared ? decoded : decoded.with(copy(decoded.value)));
   }
 
-  /** Returns what makes a value for another reader from the decoded one. Undefined if only decoding again does that. */
+  /**
+   * Returns what makes a value for another reader from the decoded one. Undefined if only decoding
+   * again does that.
+   */
   copierOf({ policy }: ReadRequest, content: Encoded): ((value: unknown) => unknown) | undefined {
     return policy.readOnly === true ? freezePlain : this.#packing.copierOf(content);
   }

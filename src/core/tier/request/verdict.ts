@@ -10,13 +10,14 @@ import type { UnconfirmedInvalidations } from "../shared/unconfirmed-invalidatio
 import type { ReadRequest, ReadResult } from "./request.js";
 
 /*
- * Whether an entry may be served, and how: decided here for every way in which an entry comes, be it from a read, a grant or a message, or as
- * a fallback.
+ * Whether an entry may be served, and how: decided here for every way in which an entry comes, be
+ * it from a read, a grant or a message, or as a fallback.
  */
 
 /**
- * Returns what a request may do with what it was shown. `shared`: the read, if it shares that with others. `isAwaited`: the value is that of
- * a load that the request has waited for, which it gets however short its life is.
+ * Returns what a request may do with what it was shown. `shared`: the read, if it shares that with
+ * others. `isAwaited`: the value is that of a load that the request has waited for, which it gets
+ * however short its life is.
  */
 export function verdictOf(
   request: ReadRequest,
@@ -70,7 +71,9 @@ export interface ServableValue {
   readonly kind: "serve";
   readonly entry: Entry;
   readonly freshness: Servable;
-  /** Whether it is stale because it was invalidated softly, while the store takes it to be fresh. */
+  /**
+   * Whether it is stale because it was invalidated softly, while the store takes it to be fresh.
+   */
   readonly isSoft: boolean;
   readonly tags: TagsState;
   readonly decoded: DecodedValue;
@@ -85,8 +88,8 @@ export interface Unservable {
 }
 
 /**
- * What a request may do with what it was shown. `unreadable`: the entry holds a value that cannot be read. `collision`: the entry is that of
- * another key. `unknown`: the store did not reply.
+ * What a request may do with what it was shown. `unreadable`: the entry holds a value that cannot
+ * be read. `collision`: the entry is that of another key. `unknown`: the store did not reply.
  */
 export type Verdict =
   | ServableValue
@@ -108,8 +111,9 @@ export async function prepareFor(read: StoreRead, { invalidations }: KnownInvali
 }
 
 /**
- * Nothing is loaded under a lease while the entry or one of its tags is written. A load, a failure or a stale value from before one of the
- * tags was invalidated is none; the store knows these tags from the lease request.
+ * Nothing is loaded under a lease while the entry or one of its tags is written. A load, a failure
+ * or a stale value from before one of the tags was invalidated is none; the store knows these tags
+ * from the lease request.
  */
 function unservable(
   request: Pick<ReadRequest, "key" | "tags">,
@@ -127,8 +131,8 @@ function unservable(
 }
 
 /**
- * Returns whether nothing that a request has to heed was invalidated after `position`: that of an entry, or of the lease on it. It heeds
- * the tags that it knows without the value.
+ * Returns whether nothing that a request has to heed was invalidated after `position`: that of an
+ * entry, or of the lease on it. It heeds the tags that it knows without the value.
  */
 export const isCurrentAt = (
   { key, tags }: Pick<ReadRequest, "key" | "tags">,
@@ -138,8 +142,8 @@ export const isCurrentAt = (
 ): boolean => invalidations.counts({ epoch, position }, key) && position >= invalidations.latestOf(tags.subjects);
 
 /**
- * Returns the value of an entry that may be served if the source fails. Undefined if it cannot be, as it was invalidated
- * since it was read.
+ * Returns the value of an entry that may be served if the source fails. Undefined if it cannot be,
+ * as it was invalidated since it was read.
  */
 export function fallbackOf(request: ReadRequest, entry: Entry, parts: VerdictParts): DecodedValue | undefined {
   if (!parts.invalidations.counts(entry, request.key)) return undefined;
@@ -147,7 +151,9 @@ export function fallbackOf(request: ReadRequest, entry: Entry, parts: VerdictPar
   return decoded.kind === "value" && tagsStateOf(request, entry, decoded, parts) !== "changed" ? decoded : undefined;
 }
 
-/** Returns what the invalidations since its load have done to the value of an entry, for a request. */
+/**
+ * Returns what the invalidations since its load have done to the value of an entry, for a request.
+ */
 export function tagsStateOf(
   { tags, key }: Pick<ReadRequest, "key" | "tags">,
   { position }: Pick<Entry, "position">,

@@ -36,13 +36,18 @@ export class Waiters {
     return waiters;
   }
 
-  /** How many wait. Once one that never leaves has been added, those that leave later still count. */
+  /**
+   * How many wait. Once one that never leaves has been added, those that leave later still count.
+   */
   get count(): number {
     if (this.#hasEnded) return 0;
     return (this.#groups ?? []).reduce((sum, { count }) => sum + count, this.#single);
   }
 
-  /** Aborts when the waiters are gone, or the time of the load is over. Created on first use, since few loads pass a signal on. */
+  /**
+   * Aborts when the waiters are gone, or the time of the load is over. Created on first use, since
+   * few loads pass a signal on.
+   */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       const controller = new AbortController();
@@ -52,7 +57,10 @@ export class Waiters {
     return this.#controller.signal;
   }
 
-  /** Adds a waiter; undefined stands for one that never leaves. Returns a function that makes it leave. */
+  /**
+   * Adds a waiter; undefined stands for one that never leaves. Returns a function that makes it
+   * leave.
+   */
   add(waiter: Waiter | undefined): Cancel {
     if (waiter !== undefined) return this.#add((leave) => waiter.onLeft(leave), 1);
     this.#single++;
@@ -78,14 +86,20 @@ export class Waiters {
     return () => void this.#onGone?.delete(callback);
   }
 
-  /** Calls back once the signal aborts, until the load ends. What the load reads itself is not told when its time is over: it may go on. */
+  /**
+   * Calls back once the signal aborts, until the load ends. What the load reads itself is not told
+   * when its time is over: it may go on.
+   */
   onOver(callback: () => void): Cancel {
     if (this.#isOver) callback();
     else this.#onOver.push(callback);
     return () => undefined;
   }
 
-  /** Aborts the signal, also after the end of the wait: the time of the load is over, so nobody waits. */
+  /**
+   * Aborts the signal, also after the end of the wait: the time of the load is over, so nobody
+   * waits.
+   */
   expire(): void {
     this.#isOver = true;
     this.#controller?.abort(new Abandonment());
@@ -156,8 +170,8 @@ class Abandonment extends DOMException {
 }
 
 /**
- * Whether an error says that nobody waits for a load. A user's own memo may pass it to another load, which others do wait
- * for: it is no failure of the source.
+ * Whether an error says that nobody waits for a load. A user's own memo may pass it to another
+ * load, which others do wait for: it is no failure of the source.
  */
 export const isAbandonment = (error: unknown): boolean => error instanceof Abandonment;
 
@@ -185,15 +199,19 @@ export class Caller implements Waiter {
     this.#listeners = listeners;
   }
 
-  /** Whether the caller has stopped waiting before it had its value. Signals that abort later do so for other reasons. */
+  /**
+   * Whether the caller has stopped waiting before it had its value. Signals that abort later do so
+   * for other reasons.
+   */
   get hasLeft(): boolean {
     if (this.#isAnswered) return false;
     return this.#enclosing === undefined ? this.#isAborted() : this.#enclosing.isGone;
   }
 
   /**
-   * Returns whether a load that was run for this caller may have failed with `error` because of its abort. After the answer,
-   * signals may abort without anything being wrong, so the error must be an abort.
+   * Returns whether a load that was run for this caller may have failed with `error` because of its
+   * abort. After the answer, signals may abort without anything being wrong, so the error must be
+   * an abort.
    */
   mayHaveCaused(error: unknown): boolean {
     if (!this.#isAnswered) return this.#enclosing?.isGone === true || this.#isAborted();
@@ -289,7 +307,9 @@ export interface EnclosingLoad {
   readonly waiters: Waiters;
   /** The load around it, if there is one. */
   readonly outer: EnclosingLoad | undefined;
-  /** What it has started, such as a timer, can go on afterwards, and is not inside of it any more. */
+  /**
+   * What it has started, such as a timer, can go on afterwards, and is not inside of it any more.
+   */
   readonly hasEnded: boolean;
   /** Notes that it has read a PRIVATE value, which `coordinate` names. */
   readPrivate(coordinate: string): void;
@@ -302,7 +322,9 @@ export class SingleLoad implements EnclosingLoad {
   readonly waiters: Waiters;
   readonly outer: EnclosingLoad | undefined;
   hasEnded = false;
-  /** The field or loader of the first PRIVATE value that it has read. Undefined: it has read none. */
+  /**
+   * The field or loader of the first PRIVATE value that it has read. Undefined: it has read none.
+   */
   privateCoordinate: string | undefined = undefined;
 
   constructor({ name }: Pick<Key, "name">, start: number, waiters: Waiters, outer: EnclosingLoad | undefined) {
@@ -319,8 +341,8 @@ export class SingleLoad implements EnclosingLoad {
 }
 
 /**
- * The loads that one call of a source is made for. Its asynchronous context is that of the first of them, but what it
- * reads, each of them has read.
+ * The loads that one call of a source is made for. Its asynchronous context is that of the first of
+ * them, but what it reads, each of them has read.
  */
 export class JointLoad implements EnclosingLoad {
   readonly #loads: readonly EnclosingLoad[];

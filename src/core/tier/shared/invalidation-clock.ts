@@ -14,12 +14,14 @@ import type { ClockOrigin, Store } from "../../store/store.js";
 import { effectOf, type Invalidated, type InvalidatingKind, KINDS, KnownPositions } from "./known-positions.js";
 
 /**
- * What this process knows of the invalidation clock of its prefix. Every read of the store shows the head of the clock. If it is not
- * the one that this process knows, the records between the two are read before an entry is evaluated.
+ * What this process knows of the invalidation clock of its prefix. Every read of the store shows
+ * the head of the clock. If it is not the one that this process knows, the records between the two
+ * are read before an entry is evaluated.
  *
- * If the store goes back, as after a failover, the last record that this process knows is not where it was, so it reads the whole log. What it
- * knows to be invalidated later than the new log says stays so, and is appended again (PROTOCOL.md, interleaving 7). A head with an earlier
- * position need not be an earlier head: it is if this process has read its record in the log.
+ * If the store goes back, as after a failover, the last record that this process knows is not where
+ * it was, so it reads the whole log. What it knows to be invalidated later than the new log says
+ * stays so, and is appended again (PROTOCOL.md, interleaving 7). A head with an earlier position
+ * need not be an earlier head: it is if this process has read its record in the log.
  */
 export class InvalidationClock extends KnownPositions {
   readonly #store: Store;
@@ -39,13 +41,17 @@ export class InvalidationClock extends KnownPositions {
   #isOutrunning = false;
   #isClosed = false;
   #storeNow = 0;
-  /** On its own clock: this process knows everything that was invalidated, and confirmed, before then. */
+  /**
+   * On its own clock: this process knows everything that was invalidated, and confirmed, before
+   * then.
+   */
   asOf = Number.NEGATIVE_INFINITY;
   /** The number of the latest read that has confirmed it. */
   confirmedRead = 0;
   /**
-   * When the log last did not go on from what this process knew, on its own clock. The position of an entry that was read before cannot be
-   * compared: the store may have lost the records up to it, and have made others with earlier positions since.
+   * When the log last did not go on from what this process knew, on its own clock. The position of
+   * an entry that was read before cannot be compared: the store may have lost the records up to it,
+   * and have made others with earlier positions since.
    */
   restartedAt = Number.NEGATIVE_INFINITY;
 
@@ -64,16 +70,20 @@ export class InvalidationClock extends KnownPositions {
     if (storeNow > this.#storeNow) this.#storeNow = storeNow;
   }
 
-  /** Notes that a read which was sent at `sentAt` has shown a head that this process has caught up with. `nth`: its number, if it has one. */
+  /**
+   * Notes that a read which was sent at `sentAt` has shown a head that this process has caught up
+   * with. `nth`: its number, if it has one.
+   */
   confirm(sentAt: number, nth = 0): void {
     if (sentAt > this.asOf) this.asOf = sentAt;
     if (nth > this.confirmedRead) this.confirmedRead = nth;
   }
 
   /**
-   * Under which loads begin now: the latest position that a read has shown, or a confirmed invalidation. The log can have later records
-   * that a store with several nodes has not copied yet, and may lose. Undefined: nothing is known of the clock, so nothing can be loaded
-   * under a lease.
+   * Under which loads begin now: the latest position that a read has shown, or a confirmed
+   * invalidation. The log can have later records that a store with several nodes has not copied
+   * yet, and may lose. Undefined: nothing is known of the clock, so nothing can be loaded under a
+   * lease.
    */
   get origin(): ClockOrigin | undefined {
     const [known, shown] = [this.#known, this.#shown];
@@ -82,19 +92,24 @@ export class InvalidationClock extends KnownPositions {
     return shown.position <= known.position ? shown : known;
   }
 
-  /** The latest position that was shown: whatever is read outside of the store from now on is not older. 0: none was. */
+  /**
+   * The latest position that was shown: whatever is read outside of the store from now on is not
+   * older. 0: none was.
+   */
   get shownPosition(): number {
     return this.#shown?.epoch === this.epoch ? Math.max(this.position, this.#shown?.position ?? 0) : this.position;
   }
 
-  /** Returns whether entries that were read together with `head` can be evaluated without waiting. */
+  /**
+   * Returns whether entries that were read together with `head` can be evaluated without waiting.
+   */
   isAt(head: Buffer | undefined): boolean {
     return head !== undefined && this.#head?.equals(head) === true;
   }
 
   /**
-   * Reads what is missing up to `shown`, the head that a read has shown. Resolves to whether entries of that read can be evaluated.
-   * Never rejects.
+   * Reads what is missing up to `shown`, the head that a read has shown. Resolves to whether
+   * entries of that read can be evaluated. Never rejects.
    */
   async catchUp(shown: Buffer | undefined): Promise<boolean> {
     try {
@@ -122,7 +137,10 @@ export class InvalidationClock extends KnownPositions {
     this.#isClosed = true;
   }
 
-  /** Whether this process knows every invalidation up to a head, which may be that of an earlier reply or another copy. */
+  /**
+   * Whether this process knows every invalidation up to a head, which may be that of an earlier
+   * reply or another copy.
+   */
   #includes({ epoch, position, nonce }: ClockHead): boolean {
     const known = this.#known;
     if (known?.epoch !== epoch || known.position < position) return false;
@@ -143,7 +161,10 @@ export class InvalidationClock extends KnownPositions {
     });
   }
 
-  /** Appends a record that invalidates nothing: the log is then ahead of a copy which shows what the log has lost, so that those who know it find out. */
+  /**
+   * Appends a record that invalidates nothing: the log is then ahead of a copy which shows what the
+   * log has lost, so that those who know it find out.
+   */
   #outrun(): void {
     if (this.#isOutrunning) return;
     this.#isOutrunning = true;
@@ -161,8 +182,8 @@ export class InvalidationClock extends KnownPositions {
   }
 
   /**
-   * Invalidates in the store. Resolves when it has confirmed, and when this process knows of it. Rejects if it has not.
-   * Several records for many subjects are not one step.
+   * Invalidates in the store. Resolves when it has confirmed, and when this process knows of it.
+   * Rejects if it has not. Several records for many subjects are not one step.
    */
   async append({ subjects, forms, ...record }: ClockRecord): Promise<void> {
     for (const [nth, part] of inRecords(subjects).entries())
@@ -178,24 +199,33 @@ export class InvalidationClock extends KnownPositions {
     position.writeDoubleLE(head.position);
     this.note(readRecords(Buffer.concat([position, bytes])) as readonly ReadRecord[]);
     this.#noteShown(head);
-    // The head does not say what came before the record: if the store has gone back, other records of the same length may have.
+    // The head does not say what came before the record: if the store has gone back, other records
+    // of the same length may have.
     void this.catchUp(shown);
     return head.position;
   }
 
-  /** Notes what this process is about to invalidate: what it knows, and loads until the invalidation is confirmed, counts as older. */
+  /**
+   * Notes what this process is about to invalidate: what it knows, and loads until the invalidation
+   * is confirmed, counts as older.
+   */
   preempt(invalidated: Invalidated, kind: InvalidatingKind): void {
     if (this.#known === undefined) return;
     this.changes++;
     for (const subject of this.allOf(invalidated)) this.raise(kind, subject, this.#known.position + 0.5);
   }
 
-  /** Finds out what has been invalidated, without a read. Resolves to whether it did. Never rejects. */
+  /**
+   * Finds out what has been invalidated, without a read. Resolves to whether it did. Never rejects.
+   */
   async follow(): Promise<boolean> {
     return this.catchUp(await this.#store.appendClock([]).catch(() => undefined));
   }
 
-  /** Reads what is new up to the head that a message has told of, which anybody may have sent: it confirms nothing. Never rejects. */
+  /**
+   * Reads what is new up to the head that a message has told of, which anybody may have sent: it
+   * confirms nothing. Never rejects.
+   */
   async hear(bytes: Buffer): Promise<void> {
     const head = readHead(bytes);
     const isNews = ({ epoch, position }: ClockHead): boolean =>
@@ -208,7 +238,10 @@ export class InvalidationClock extends KnownPositions {
     }
   }
 
-  /** `follow` for the first time, at once for all who ask meanwhile, so that they go on in their order. Never rejects. */
+  /**
+   * `follow` for the first time, at once for all who ask meanwhile, so that they go on in their
+   * order. Never rejects.
+   */
   async start(): Promise<void> {
     this.#starting ??= this.follow().finally(() => {
       this.#starting = undefined;
@@ -224,7 +257,9 @@ export class InvalidationClock extends KnownPositions {
     return this.#fetching;
   }
 
-  /** Reads the records after the known ones, or all of them if the log does not go on from there. */
+  /**
+   * Reads the records after the known ones, or all of them if the log does not go on from there.
+   */
   async #fetch(head: ClockHead): Promise<void> {
     const known = this.#known;
     const from = known && known.endsAt - known.lastBytes - head.beginsAt;
@@ -242,7 +277,8 @@ export class InvalidationClock extends KnownPositions {
 
   async #fetchAll(): Promise<void> {
     let log = readLog(await this.#store.readClock(0));
-    // What is there is no log: the store begins a new one. It does not look at each record, so it has to be told of one that cannot be.
+    // What is there is no log: the store begins a new one. It does not look at each record, so it
+    // has to be told of one that cannot be.
     for (let lostEpoch: string | undefined, nth = 0; log === undefined && nth < 2; nth++) {
       lostEpoch = readHead(await this.#store.appendClock([], lostEpoch))?.epoch;
       log = readLog(await this.#store.readClock(0));
@@ -300,8 +336,9 @@ export class InvalidationClock extends KnownPositions {
   }
 
   /**
-   * From now on, what was lost counts from where it was appended again. That is an earlier position if the clock of the store has gone
-   * back: whatever was loaded under a later one was so after this record, since positions only grow.
+   * From now on, what was lost counts from where it was appended again. That is an earlier position
+   * if the clock of the store has gone back: whatever was loaded under a later one was so after
+   * this record, since positions only grow.
    */
   #noteRepaired(kind: InvalidatingKind, subjects: readonly Subject[], position: number): void {
     this.changes++;
@@ -317,8 +354,8 @@ export class InvalidationClock extends KnownPositions {
   }
 
   /**
-   * `records`: the last ones, at least one, which begin at `beginsAt`. They have been noted: a position that is ahead of the maps would
-   * hide an invalidation.
+   * `records`: the last ones, at least one, which begin at `beginsAt`. They have been noted: a
+   * position that is ahead of the maps would hide an invalidation.
    */
   #setKnown(epoch: string, floor: number, beginsAt: number, records: readonly ReadRecord[]): void {
     for (const { nonce } of records.slice(-MAX_RECENT)) this.#recent.add(nonce);
@@ -358,7 +395,10 @@ type Lost = Readonly<Record<InvalidatingKind, Map<Subject, number>>>;
 
 const ignore = (): void => undefined;
 
-/** Divides subjects into as many as one record has at most. A record without subjects is one as well. */
+/**
+ * Divides subjects into as many as one record has at most. A record without subjects is one as
+ * well.
+ */
 function inRecords(subjects: readonly Subject[]): (readonly Subject[])[] {
   const count = Math.max(1, Math.ceil(subjects.length / MAX_SUBJECTS));
   return Array.from({ length: count }, (_, nth) => subjects.slice(nth * MAX_SUBJECTS, (nth + 1) * MAX_SUBJECTS));

@@ -3,8 +3,9 @@ import type { InvalidatedForm, ReadRecord } from "../../store/clock-log.js";
 import type { ClockOrigin } from "../../store/store.js";
 
 /**
- * What has been invalidated, and when, as far as a process knows; and which writes are in progress. An entry has the
- * position that its process knew when it requested the lease; it is current if nothing that it depends on was invalidated later.
+ * What has been invalidated, and when, as far as a process knows; and which writes are in progress.
+ * An entry has the position that its process knew when it requested the lease; it is current if
+ * nothing that it depends on was invalidated later.
  */
 export class KnownPositions {
   /** The earliest position that counts: what was invalidated before is not known. */
@@ -17,7 +18,9 @@ export class KnownPositions {
   readonly #coordinates = new Map<string, Subject>();
   /** The position of the latest invalidation that is known. */
   latest = 0;
-  /** That of the last record that is known, whatever it invalidates: no entry can have a later one. */
+  /**
+   * That of the last record that is known, whatever it invalidates: no entry can have a later one.
+   */
   position = 0;
   /** The first `position` that was known: nothing was read before. */
   firstPosition = 0;
@@ -25,8 +28,9 @@ export class KnownPositions {
   readonly #open = new Map<Subject, Map<string, number>>();
   readonly #ended = new Map<string, number>();
   /**
-   * The key forms in which keys were invalidated. Each has a subject in this process, for the entries of its coordinate in all other
-   * forms: a negative number, as no other one is. By that, and by the subject of the coordinate.
+   * The key forms in which keys were invalidated. Each has a subject in this process, for the
+   * entries of its coordinate in all other forms: a negative number, as no other one is. By that,
+   * and by the subject of the coordinate.
    */
   readonly #forms = new Map<Subject, InvalidatedForm>();
   readonly #formsOf = new Map<Subject, Map<Subject, Subject>>();
@@ -35,12 +39,18 @@ export class KnownPositions {
     this.#subjects = subjects;
   }
 
-  /** Returns the position before which nothing with these subjects counts: that of their last invalidation, or the floor. */
+  /**
+   * Returns the position before which nothing with these subjects counts: that of their last
+   * invalidation, or the floor.
+   */
   latestOf(subjects: readonly Subject[]): number {
     return latestIn(this.positions.hard, subjects, this.floor);
   }
 
-  /** Returns the position at which one of these subjects was last invalidated, as far as that is known; else 0. */
+  /**
+   * Returns the position at which one of these subjects was last invalidated, as far as that is
+   * known; else 0.
+   */
   lastOf(kind: InvalidatingKind, subjects: readonly Subject[]): number {
     return latestIn(this.positions[kind], subjects, 0);
   }
@@ -50,13 +60,19 @@ export class KnownPositions {
     return Math.max(this.latestOf(tags.subjects), this.#latestOfKey(this.positions.hard, key));
   }
 
-  /** Whether an entry is of this epoch, not older than the floor, and not older than an invalidation of itself, its coordinate or the prefix. */
+  /**
+   * Whether an entry is of this epoch, not older than the floor, and not older than an invalidation
+   * of itself, its coordinate or the prefix.
+   */
   counts({ epoch, position }: ClockOrigin, key: EntryKey): boolean {
     if (epoch !== this.epoch || position < this.floor) return false;
     return position >= this.latest || position >= this.#latestOfKey(this.positions.hard, key);
   }
 
-  /** Whether nothing that an entry depends on was invalidated after `position`, hard or softly. `subjects`: its tags. */
+  /**
+   * Whether nothing that an entry depends on was invalidated after `position`, hard or softly.
+   * `subjects`: its tags.
+   */
   isUntouched(position: number, key: EntryKey, subjects: readonly Subject[]): boolean {
     if (position < this.floor) return false;
     if (position >= this.latest) return true;
@@ -70,7 +86,10 @@ export class KnownPositions {
     );
   }
 
-  /** Whether what was read outside of the store when `position` was shown may be older than an invalidation of an entry. 0: nothing was shown yet. */
+  /**
+   * Whether what was read outside of the store when `position` was shown may be older than an
+   * invalidation of an entry. 0: nothing was shown yet.
+   */
   isOlderThanKnown(position: number, key: EntryKey, subjects: readonly Subject[]): boolean {
     // The log goes back further than the life of a process that knows nothing of it yet.
     return !this.isUntouched(position === 0 ? this.floor : position, key, subjects);
@@ -99,13 +118,19 @@ export class KnownPositions {
     );
   }
 
-  /** Returns the subjects of invalidations by key that name the keys of a coordinate in another form than this key has. */
+  /**
+   * Returns the subjects of invalidations by key that name the keys of a coordinate in another form
+   * than this key has.
+   */
   otherFormsOf({ coordinate, form }: Pick<EntryKey, "coordinate" | "form">): readonly Subject[] {
     const forms = this.#formsOf.get(this.#coordinateOf(coordinate));
     return forms === undefined ? [] : [...forms].flatMap(([other, subject]) => (other === form ? [] : [subject]));
   }
 
-  /** Returns the position at which a key, its coordinate, everything or another form of the key was last invalidated; else 0. */
+  /**
+   * Returns the position at which a key, its coordinate, everything or another form of the key was
+   * last invalidated; else 0.
+   */
   #latestOfKey(positions: Positions, key: EntryKey): number {
     if (positions.size === 0) return 0;
     const { everything, entry } = this.#subjects;
@@ -121,7 +146,10 @@ export class KnownPositions {
     return subject;
   }
 
-  /** Adds to the subjects of a value what invalidates it since it contains entries of a coordinate, and none in a form. */
+  /**
+   * Adds to the subjects of a value what invalidates it since it contains entries of a coordinate,
+   * and none in a form.
+   */
   #withOtherForms(subjects: readonly Subject[]): readonly Subject[] {
     if (this.#forms.size === 0) return subjects;
     const forms = subjects.flatMap((coordinate) => [...(this.#formsOf.get(coordinate)?.values() ?? [])]);
@@ -204,7 +232,10 @@ export class KnownPositions {
   }
 }
 
-/** What the invalidations since a value was loaded have done to it: nothing, made it stale (soft), or outdated it. */
+/**
+ * What the invalidations since a value was loaded have done to it: nothing, made it stale (soft),
+ * or outdated it.
+ */
 export type TagsState = "current" | "stale" | "changed";
 
 /** What identifies an entry in all variants of its key form. */
@@ -223,7 +254,9 @@ export interface Written {
 
 type Positions = Map<Subject, number>;
 
-/** For how long the end of a write is remembered, so that a begin that arrives late has no effect. */
+/**
+ * For how long the end of a write is remembered, so that a begin that arrives late has no effect.
+ */
 const ENDED_MICROS = 60_000_000;
 
 export const KINDS = ["hard", "soft"] as const;

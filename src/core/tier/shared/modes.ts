@@ -1,6 +1,9 @@
 import { CachedError, describeSetting, optionInvalid } from "../../base/errors.js";
 
-/** How a field, a loader, `responses` or everything uses the cache. `off`: neither look up nor store. `on`: use the cache. */
+/**
+ * How a field, a loader, `responses` or everything uses the cache. `off`: neither look up nor
+ * store. `on`: use the cache.
+ */
 export type Mode = "off" | "on";
 
 /** What `cache.setMode` has switched off in this process. */
@@ -14,7 +17,10 @@ export class Modes {
     return !this.isUnrestricted && (this.#off.has(EVERYTHING) || this.#off.has(coordinate));
   }
 
-  /** Throws `CACHED_OPTION_INVALID` or `CACHED_COORDINATE_UNKNOWN` unless the arguments are a mode and one of `known`. */
+  /**
+   * Throws `CACHED_OPTION_INVALID` or `CACHED_COORDINATE_UNKNOWN` unless the arguments are a mode
+   * and one of `known`.
+   */
   set(mode: unknown, coordinate: unknown, known: ReadonlySet<string>): void {
     if (mode !== "off" && mode !== "on")
       throw optionInvalid(`cache.setMode: expected the mode "off" or "on", got ${describeSetting(mode)}`);

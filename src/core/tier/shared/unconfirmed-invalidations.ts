@@ -1,14 +1,16 @@
 import type { EntryIdentity, Subject } from "../../keys/key.js";
 
 /**
- * The invalidations of this process that the store has not confirmed. Until it has, this process does not read what they concern from the store.
- * Too many become one of everything under the prefix.
+ * The invalidations of this process that the store has not confirmed. Until it has, this process
+ * does not read what they concern from the store. Too many become one of everything under the
+ * prefix.
  */
 export class UnconfirmedInvalidations {
   readonly #keys = new Map<string, EntryIdentity>();
   /**
-   * The number of the `add` call that added a name last. `subjects`: what entries are tagged with that contain others, such as
-   * responses, for all names. `clear`: has one name, if everything has to be invalidated.
+   * The number of the `add` call that added a name last. `subjects`: what entries are tagged with
+   * that contain others, such as responses, for all names. `clear`: has one name, if everything has
+   * to be invalidated.
    */
   readonly #addedBy = {
     keys: new Map<string, number>(),
@@ -18,7 +20,10 @@ export class UnconfirmedInvalidations {
     clear: new Map<"*", number>(),
   };
   #addCount = 0;
-  /** Whether everything may be read from the store now: there are none. Not computed, since every hit asks. */
+  /**
+   * Whether everything may be read from the store now: there are none. Not computed, since every
+   * hit asks.
+   */
   allowReads = true;
 
   get size(): number {
@@ -31,7 +36,10 @@ export class UnconfirmedInvalidations {
     return { keys: keys.size, tags: tags.size, coordinates: coordinates.size, everything: clear.size > 0 };
   }
 
-  /** `subjects`: those of all names. Returns whether the names became too many to hold with this call. */
+  /**
+   * `subjects`: those of all names. Returns whether the names became too many to hold with this
+   * call.
+   */
   add(
     { keys, tags, coordinates = [], isClear = false }: InvalidationNames,
     subjects: readonly Subject[] = tags,
@@ -63,7 +71,10 @@ export class UnconfirmedInvalidations {
     this.allowReads = false;
   }
 
-  /** Returns whether an entry of `key`, under one of `tags`, or with a part under one of them may be one that should be gone. */
+  /**
+   * Returns whether an entry of `key`, under one of `tags`, or with a part under one of them may be
+   * one that should be gone.
+   */
   has(key: EntryIdentity | undefined, tags: { readonly subjects: readonly Subject[] }): boolean {
     if (this.allowReads) return false;
     const { keys, coordinates, subjects, clear } = this.#addedBy;
@@ -72,7 +83,10 @@ export class UnconfirmedInvalidations {
     return isOfKey || tags.subjects.some((subject) => subjects.has(subject));
   }
 
-  /** Returns all names, and what removes those that were not added again when the store has confirmed them. */
+  /**
+   * Returns all names, and what removes those that were not added again when the store has
+   * confirmed them.
+   */
   snapshot(): PendingInvalidation & { confirm(): void } {
     const { tags, coordinates, clear } = this.#addedBy;
     const upTo = this.#addCount;
@@ -120,7 +134,10 @@ export const identityOf = ({ coordinate, digest }: EntryIdentity): string => `${
 export class RecentInvalidations implements InvalidationCount {
   /** The `count` of the last invalidation of each coordinate, entry (`identityOf`) and tag. */
   readonly #lastOf = new Map<string | Subject, number>();
-  /** The `count` of the last invalidation that concerns everything, or of which the names were dropped. */
+  /**
+   * The `count` of the last invalidation that concerns everything, or of which the names were
+   * dropped.
+   */
   #allNth = 0;
   /** The `count` of the last invalidation of a tag. */
   #tagNth = 0;
@@ -148,8 +165,8 @@ export interface InvalidationCount {
   /** Changes when an invalidation by this process begins and when it has ended. */
   readonly count: number;
   /**
-   * Whether something that concerns an entry may have been invalidated since there were `count`. `subjects`: the tags known before its load.
-   * `hasResultTags`: any tag can be one of its value.
+   * Whether something that concerns an entry may have been invalidated since there were `count`.
+   * `subjects`: the tags known before its load. `hasResultTags`: any tag can be one of its value.
    */
   hasChangedSince(count: number, key: EntryIdentity, subjects: readonly Subject[], hasResultTags: boolean): boolean;
 }

@@ -1,8 +1,9 @@
 import { types } from "node:util";
 
 /**
- * Returns what others get of an error that a load has thrown: the error itself, or a copy without the headers that belong to the
- * caller of the load, such as `set-cookie`. Null if it has such headers and cannot be copied.
+ * Returns what others get of an error that a load has thrown: the error itself, or a copy without
+ * the headers that belong to the caller of the load, such as `set-cookie`. Null if it has such
+ * headers and cannot be copied.
  */
 export function errorForOthers(error: unknown): { readonly error: unknown } | null {
   try {
@@ -12,7 +13,10 @@ export function errorForOthers(error: unknown): { readonly error: unknown } | nu
   }
 }
 
-/** Where errors keep headers, and where they keep what has some: fetch, axios, got, Boom, GraphQL clients, and what servers respond with. */
+/**
+ * Where errors keep headers, and where they keep what has some: fetch, axios, got, Boom, GraphQL
+ * clients, and what servers respond with.
+ */
 const HOLDERS = [
   "headers",
   "rawHeaders",
@@ -45,7 +49,10 @@ function withoutCallerHeaders(value: unknown, depth: number): unknown {
   return copy;
 }
 
-/** Returns headers in one of their forms without those of a caller, or the same object if it has none: a Map, Headers, pairs, a list of names and values, an object. */
+/**
+ * Returns headers in one of their forms without those of a caller, or the same object if it has
+ * none: a Map, Headers, pairs, a list of names and values, an object.
+ */
 function sharedHeaders(headers: unknown): unknown {
   if (typeof headers !== "object" || headers === null) return headers;
   const isFlat = Array.isArray(headers) && typeof headers[0] === "string";

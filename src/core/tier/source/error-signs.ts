@@ -3,11 +3,15 @@ import type { Clock } from "../../base/clock.js";
 import type { Key } from "../../keys/key.js";
 
 /*
- * What an error says about its reason, in the words of HTTP, gRPC, GraphQL and the libraries that users have: by default, whether
- * the caller may not have the value, and whether the source is in trouble.
+ * What an error says about its reason, in the words of HTTP, gRPC, GraphQL and the libraries that
+ * users have: by default, whether the caller may not have the value, and whether the source is in
+ * trouble.
  */
 
-/** Returns whether an error says that the caller may not have the value, by default. May throw: errors can have getters. */
+/**
+ * Returns whether an error says that the caller may not have the value, by default. May throw:
+ * errors can have getters.
+ */
 export const saysNotAllowed = (thrown: unknown): boolean =>
   [thrown, ...partsOfError(thrown)].some((one) => signsOf(one).some(isRefusalOfCaller));
 
@@ -36,7 +40,9 @@ function signsOf(thrown: unknown): ErrorSigns[] {
   return signs;
 }
 
-/** Returns the errors that an error consists of: an AggregateError, or what a GraphQL client throws. */
+/**
+ * Returns the errors that an error consists of: an AggregateError, or what a GraphQL client throws.
+ */
 function partsOfError(thrown: unknown): readonly unknown[] {
   const error = propertiesOf(thrown);
   const parts = error?.errors ?? error?.graphQLErrors ?? propertiesOf(error?.response)?.errors;
@@ -105,7 +111,10 @@ const ANSWER_CODE =
 const ANSWER_NAME =
   /(?<!Module|Host)NotFound(?:Error|Exception)$|^(?:Bad(?:Request|UserInput)|UserInput|Gone|Conflict|UnprocessableEntity|InvalidArgument|Cast)(?:Error|Exception)$/;
 
-/** Whether an error says that the source is in trouble, or nothing; false: it has answered that it has no value. May throw: errors can have getters. */
+/**
+ * Whether an error says that the source is in trouble, or nothing; false: it has answered that it
+ * has no value. May throw: errors can have getters.
+ */
 export function saysSourceFailed(thrown: unknown): boolean {
   const said = signsOf(thrown).map(saysTrouble);
   return said.find((isTrouble) => isTrouble !== undefined) ?? true;
@@ -121,7 +130,10 @@ function saysTrouble({ codes, statuses, grpcCode, names }: ErrorSigns): boolean 
   return undefined;
 }
 
-/** Returns what a function says of an error. Undefined if it throws: that must not take the place of the error. */
+/**
+ * Returns what a function says of an error. Undefined if it throws: that must not take the place of
+ * the error.
+ */
 export function ask(
   says: (error: unknown, coordinate: string) => unknown,
   error: unknown,
@@ -135,8 +147,8 @@ export function ask(
 }
 
 /**
- * The keys whose loads fail with errors that concern one caller only. Callers that are all refused would load one after the other, so after
- * the second in a row each loads for itself for a while.
+ * The keys whose loads fail with errors that concern one caller only. Callers that are all refused
+ * would load one after the other, so after the second in a row each loads for itself for a while.
  */
 export class CallerErrors {
   readonly #clock: Clock;

@@ -14,14 +14,23 @@ export interface LoadResult {
   readonly value: unknown;
   readonly settings: OwnSettings | undefined;
   readonly loadMs: number;
-  /** Whether the value is known not to be storable, so that it is encoded only if others want copies. */
+  /**
+   * Whether the value is known not to be storable, so that it is encoded only if others want
+   * copies.
+   */
   readonly isUncacheable: boolean;
-  /** Whether promises in it have been waited for. Otherwise `loadedOf` returns the `PromiseFound` in place of a value that has one. */
+  /**
+   * Whether promises in it have been waited for. Otherwise `loadedOf` returns the `PromiseFound` in
+   * place of a value that has one.
+   */
   readonly isSettled: boolean;
   readonly waiters: Waiters;
 }
 
-/** Returns what readers get of the result of a load: encoded, if it can be stored. Reports why it cannot. */
+/**
+ * Returns what readers get of the result of a load: encoded, if it can be stored. Reports why it
+ * cannot.
+ */
 export function loadedOf(
   request: ReadRequest,
   { value, settings, loadMs, isUncacheable, isSettled, waiters }: LoadResult,
@@ -90,7 +99,10 @@ function isOutdated(request: ReadRequest, value: unknown, settings: OwnSettings 
   }
 }
 
-/** Returns why a value cannot have the tags that are derived from it: what changes it could not be named. */
+/**
+ * Returns why a value cannot have the tags that are derived from it: what changes it could not be
+ * named.
+ */
 function mistakeInTags({ tags, key: { coordinate } }: ReadRequest, value: unknown): CachedError | undefined {
   try {
     tags.subjectsOf?.(value);

@@ -30,11 +30,13 @@ import { PrivateValues } from "./private-values.js";
 import { type CallOutcome, isRefusal, type Sources } from "./sources.js";
 
 /**
- * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call which.
+ * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call
+ * which.
  *
- * Here it is decided to whom a result belongs, whoever asked: a field, a loader, a reference, a refresh or a worker. The request
- * must still be that of the caller its key was made for when the load begins and ends (`ReadRequest.changed`). The scope of a load is the
- * narrowest of what it reads, of the hints that it sets, and of where its source came from. (P8)
+ * Here it is decided to whom a result belongs, whoever asked: a field, a loader, a reference, a
+ * refresh or a worker. The request must still be that of the caller its key was made for when the
+ * load begins and ends (`ReadRequest.changed`). The scope of a load is the narrowest of what it
+ * reads, of the hints that it sets, and of where its source came from. (P8)
  */
 export class Loads {
   readonly #clock: Clock;
@@ -52,9 +54,14 @@ export class Loads {
   /** The keys whose loads fail for most of their callers. */
   readonly callerErrors: CallerErrors;
   readonly #turns: ByteTurns;
-  /** How many loads run. Without any, no caller is part of one. A property, because hits read it. */
+  /**
+   * How many loads run. Without any, no caller is part of one. A property, because hits read it.
+   */
   running = 0;
-  /** How many loads somebody waits for, and what ends the timer that keeps the process alive meanwhile. */
+  /**
+   * How many loads somebody waits for, and what ends the timer that keeps the process alive
+   * meanwhile.
+   */
   #awaited = 0;
   #letEnd: Cancel = () => undefined;
   #isClosed = false;
@@ -91,7 +98,10 @@ export class Loads {
     return this.running !== 0 && this.enclosing() !== undefined;
   }
 
-  /** How often loads have begun. Those that begin in one job of the event loop count once: their leases are granted together. */
+  /**
+   * How often loads have begun. Those that begin in one job of the event loop count once: their
+   * leases are granted together.
+   */
   get starts(): number {
     return this.#starts;
   }
@@ -122,7 +132,10 @@ export class Loads {
     return load;
   }
 
-  /** Notes that the caller reads a PRIVATE value: the loads that it runs inside of depend on who asks. */
+  /**
+   * Notes that the caller reads a PRIVATE value: the loads that it runs inside of depend on who
+   * asks.
+   */
   readPrivate(coordinate: string): void {
     if (this.running > 0) this.enclosing()?.readPrivate(coordinate);
   }
@@ -134,7 +147,10 @@ export class Loads {
     return this.#nesting.run(new JointLoad(joined), work);
   }
 
-  /** Until `read` settles, the loads of a key need no slot: a reader inside another load, which may hold it, waits for them. */
+  /**
+   * Until `read` settles, the loads of a key need no slot: a reader inside another load, which may
+   * hold it, waits for them.
+   */
   expedite({ name }: Key, read: Promise<unknown>): void {
     this.#awaitedInside.add(name, read);
     for (const begin of this.#queued.get(name)) begin();
@@ -151,7 +167,10 @@ export class Loads {
     return request.caller;
   }
 
-  /** Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the wait of `waiters` with it. */
+  /**
+   * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
+   * wait of `waiters` with it.
+   */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
     const { isRefresh, isUncacheable = false, lingerMs = 0 } = start;
     const { coordinate, name } = request.key;
@@ -200,7 +219,8 @@ export class Loads {
     );
     if (expedite !== undefined) {
       this.#queued.add(name, expedite);
-      // It fails at once, as nobody waits for it, rather than keeping its lease and its place in the queue.
+      // It fails at once, as nobody waits for it, rather than keeping its lease and its place in
+      // the queue.
       if (!isRefresh) waiters.onGone(expedite);
     }
     const end = (): void => {
@@ -252,7 +272,10 @@ export class Loads {
     return { waiters, completed, limited };
   }
 
-  /** Returns a value without the promises in it. With them, if one rejects, which is the error of one field, or takes too long: it is not stored then. */
+  /**
+   * Returns a value without the promises in it. With them, if one rejects, which is the error of
+   * one field, or takes too long: it is not stored then.
+   */
   #settled(value: unknown): Promise<unknown> {
     const ms = Math.min(MAX_SETTLE_MS, this.#settings.loadTimeoutMs / 2);
     return within(this.#clock, settled(value, this.#packing.maxValueBytes), { ms, otherwise: () => value }).catch(
@@ -260,7 +283,9 @@ export class Loads {
     );
   }
 
-  /** Starts to trace a load. A request that was not read, such as that of a worker, has no parent. */
+  /**
+   * Starts to trace a load. A request that was not read, such as that of a worker, has no parent.
+   */
   #startTrace(request: ReadRequest, isRefresh: boolean, tracing: Tracing): Traced {
     request.trace ??= { parent: isRefresh ? undefined : tracing.active() };
     const { parent, gen } = request.trace;
@@ -268,7 +293,10 @@ export class Loads {
     return request.trace.load;
   }
 
-  /** Whether a failure concerns only the caller that the load was run for: its request was aborted, or the error is about it. */
+  /**
+   * Whether a failure concerns only the caller that the load was run for: its request was aborted,
+   * or the error is about it.
+   */
   #isCallersOwn({ key }: ReadRequest, error: unknown, caller: Caller | undefined): boolean {
     // A context that has changed its identity says nothing about other requests of that identity.
     if (error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED") return true;
@@ -334,8 +362,8 @@ export interface LoadSettings extends Pick<TierSettings, "loadTimeoutMs" | "erro
   /** Returns whether an error concerns only the caller that the load was run for. */
   readonly isCallerError: ((error: unknown, coordinate: string) => boolean) | undefined;
   /**
-   * Returns whether an error means that the source is in trouble, rather than that it has no value for this key. So does
-   * every error for which it returns anything but false.
+   * Returns whether an error means that the source is in trouble, rather than that it has no value
+   * for this key. So does every error for which it returns anything but false.
    */
   readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
 }
@@ -346,7 +374,9 @@ export interface LoadStart {
   readonly waiters: Waiters;
   /** Whether the value is known not to be storable. Default: false. */
   readonly isUncacheable?: boolean;
-  /** How long it goes on when nobody waits for it any more, once it has begun. Default: not at all. */
+  /**
+   * How long it goes on when nobody waits for it any more, once it has begun. Default: not at all.
+   */
   readonly lingerMs?: number;
   readonly onTimeout?: () => void;
 }
@@ -359,13 +389,18 @@ export interface RunningLoad {
   readonly completed: Promise<Loaded>;
 }
 
-/** How long the promises in a value are waited for. GraphQL waits for those that the query selects. */
+/**
+ * How long the promises in a value are waited for. GraphQL waits for those that the query selects.
+ */
 const MAX_SETTLE_MS = 10_000;
 
 const encodedBytesOf = (loaded: Loaded | PromiseFound): number =>
   !(loaded instanceof PromiseFound) && loaded.kind === "loaded" ? (loaded.content?.length ?? 0) : 0;
 
-/** Throws if the context has another identity, or other values in the key or the tags, than when the request was made. */
+/**
+ * Throws if the context has another identity, or other values in the key or the tags, than when the
+ * request was made.
+ */
 function checkUnchanged(request: ReadRequest): void {
   const change = request.changed?.();
   if (change !== undefined) throw change;

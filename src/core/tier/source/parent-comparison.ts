@@ -3,8 +3,9 @@ import type { LoadedValue } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 
 /**
- * Compares, outside of production, the parents of readers that share one load: a key that names a parent by its id does not tell two shops
- * apart that sell the same item. Reports the properties in which they differ, once for each field, by name.
+ * Compares, outside of production, the parents of readers that share one load: a key that names a
+ * parent by its id does not tell two shops apart that sell the same item. Reports the properties in
+ * which they differ, once for each field, by name.
  */
 export class ParentComparison {
   readonly #logger: Logger;
@@ -64,7 +65,10 @@ function differences(one: object, other: object): string[] {
 /** Returns the value of a property without calling a getter. */
 const dataOf = (object: object, name: string): unknown => Object.getOwnPropertyDescriptor(object, name)?.value;
 
-/** Whether two properties have another plain value, or hold objects with another `id`. Ids of two types can be one, as in keys. */
+/**
+ * Whether two properties have another plain value, or hold objects with another `id`. Ids of two
+ * types can be one, as in keys.
+ */
 function isOther(one: unknown, other: unknown): boolean {
   if (typeof one === "object" && one !== null && typeof other === "object" && other !== null) {
     const [id, otherId] = [dataOf(one, "id"), dataOf(other, "id")];

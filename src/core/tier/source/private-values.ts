@@ -2,8 +2,9 @@ import { isPlainObject } from "../../base/built-in.js";
 import type { ReadRequest } from "../request/request.js";
 
 /**
- * What PRIVATE reads have returned, object by object. A PUBLIC load whose source is among it, or holds the context of the request, is its
- * caller's own: its key says which object the source is, not whose. Reads of PRIVATE values pay for it, and loads ask; hits do neither. (P8)
+ * What PRIVATE reads have returned, object by object. A PUBLIC load whose source is among it, or
+ * holds the context of the request, is its caller's own: its key says which object the source is,
+ * not whose. Reads of PRIVATE values pay for it, and loads ask; hits do neither. (P8)
  */
 export class PrivateValues {
   /** By object: the field or loader that it came from. */
@@ -14,7 +15,10 @@ export class PrivateValues {
   lastLoader = "";
   loaderReads = 0;
 
-  /** Notes a value that a PRIVATE read has returned, with everything in it but `context`, and returns it. */
+  /**
+   * Notes a value that a PRIVATE read has returned, with everything in it but `context`, and
+   * returns it.
+   */
   note<Value>(value: Value, coordinate: string, context: unknown): Value {
     if (this.isAsked && typeof value === "object" && value !== null)
       try {
@@ -26,15 +30,16 @@ export class PrivateValues {
   }
 
   /**
-   * The same for a value or the promise of one, which stays the same promise, if `isPrivate` says so once there is a value. Default: it
-   * does.
+   * The same for a value or the promise of one, which stays the same promise, if `isPrivate` says
+   * so once there is a value. Default: it does.
    */
   noteSettled<Value>(value: Value, coordinate: string, context: unknown, isPrivate?: () => boolean): Value {
     if (!this.isAsked) return value;
     const note = (settled: unknown): void => {
       if (isPrivate?.() !== false) this.note(settled, coordinate, context);
     };
-    // Noted before those who get the promise go on. Not for a promise-like object that does something whenever `then` is called.
+    // Noted before those who get the promise go on. Not for a promise-like object that does
+    // something whenever `then` is called.
     if (value instanceof Promise) void value.then(note, () => undefined);
     else note(value);
     return value;
@@ -45,7 +50,10 @@ export class PrivateValues {
     return typeof value === "object" && value !== null ? this.#coordinates.get(value) : undefined;
   }
 
-  /** Returns what makes the source of a PUBLIC load that of one caller, in words. Undefined: nothing does, or the policy says that it does not matter. */
+  /**
+   * Returns what makes the source of a PUBLIC load that of one caller, in words. Undefined: nothing
+   * does, or the policy says that it does not matter.
+   */
   originOf({ policy, source, context }: ReadRequest): string | undefined {
     if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true) return undefined;
     if (typeof source !== "object" || source === null) return undefined;
@@ -68,7 +76,8 @@ export class PrivateValues {
       else if (Array.isArray(one)) for (const member of one) pending.push(member);
       else if (one instanceof Map) pending.push(...one.values());
       else if (isPlainObject(one)) for (const member of Object.values(one)) pending.push(member);
-      // Members of instances are noted, but instances in instances not looked into: they lead to clients and connections.
+      // Members of instances are noted, but instances in instances not looked into: they lead to
+      // clients and connections.
       else if (!ArrayBuffer.isView(one))
         for (const member of Object.values(one) as unknown[])
           if (Array.isArray(member) || isPlainObject(member)) pending.push(member);
@@ -83,7 +92,10 @@ const MAX_OBJECTS = 10_000;
 /** Bounds the work for one source. */
 const MAX_PROPERTIES = 100;
 
-/** Whether an object has the context of the request as a property, as a model has that is made with it. */
+/**
+ * Whether an object has the context of the request as a property, as a model has that is made with
+ * it.
+ */
 function holds(source: unknown, context: unknown): boolean {
   if (typeof context !== "object" || context === null || typeof source !== "object" || source === null) return false;
   if (source === context) return true;

@@ -6,14 +6,17 @@ import type { SourceBatch } from "../request/request.js";
 import type { LongTick } from "../tick/long-tick.js";
 
 /**
- * Protects the sources of loads, separately for each coordinate: a bulkhead bounds concurrent loads and queues the others, and a circuit breaker,
- * if configured, refuses loads for a while after consecutive failures.
+ * Protects the sources of loads, separately for each coordinate: a bulkhead bounds concurrent loads
+ * and queues the others, and a circuit breaker, if configured, refuses loads for a while after
+ * consecutive failures.
  *
- * A load inside another load needs no slot: the outer load holds one and waits for the inner one, so both could wait forever. For the same
- * reason, a load that waits for a slot is expedited when a reader inside another load waits for its key (`Loads.expedite`).
+ * A load inside another load needs no slot: the outer load holds one and waits for the inner one,
+ * so both could wait forever. For the same reason, a load that waits for a slot is expedited when a
+ * reader inside another load waits for its key (`Loads.expedite`).
  *
- * A load that exceeds its time limit gives its slot back, since it may never end. While more than `maxConcurrentLoads` are overdue, new ones are
- * refused, except for one probe every `loadTimeoutMs`; if a load succeeds, the overdue ones are presumed lost.
+ * A load that exceeds its time limit gives its slot back, since it may never end. While more than
+ * `maxConcurrentLoads` are overdue, new ones are refused, except for one probe every
+ * `loadTimeoutMs`; if a load succeeds, the overdue ones are presumed lost.
  *
  * Source: M. Nygard, "Release It!", chapters "Bulkheads" and "Circuit Breaker".
  */
@@ -44,9 +47,10 @@ export class Sources {
 }
 
 /**
- * What loads one coordinate. Turns that wait are admitted by owner in turn, and an owner has at most half of the slots and of the queue, so that
- * a request with hundreds of loads does not delay others: the next request finds slots that are free. (P13) The
- * slots that become free in one tick are given away together at its end, so that batches of the source are as large as the bulkhead.
+ * What loads one coordinate. Turns that wait are admitted by owner in turn, and an owner has at
+ * most half of the slots and of the queue, so that a request with hundreds of loads does not delay
+ * others: the next request finds slots that are free. (P13) The slots that become free in one tick
+ * are given away together at its end, so that batches of the source are as large as the bulkhead.
  */
 class Source {
   readonly #coordinate: string;
@@ -185,7 +189,10 @@ class Source {
     return true;
   }
 
-  /** Adds a load to the turn that other loads of this tick with the same `batch` have. Undefined: none has room. */
+  /**
+   * Adds a load to the turn that other loads of this tick with the same `batch` have. Undefined:
+   * none has room.
+   */
   #joinBatch(batch: SourceBatch): Turn | undefined {
     const turn = this.#joinable.get(batch);
     if (turn === undefined || turn.joined >= (batch.maxSize ?? Number.POSITIVE_INFINITY)) return undefined;
@@ -269,7 +276,10 @@ const TOO_MANY_OVERDUE =
 /** What one request can have of what all share. */
 const halfOf = (all: number): number => Math.max(1, Math.floor(all / 2));
 
-/** The turn of one load, or of those that their source gets as one call. It ends when the last has left. */
+/**
+ * The turn of one load, or of those that their source gets as one call. It ends when the last has
+ * left.
+ */
 class Turn {
   /** Resolves when the loads may run, and rejects if they must not. Undefined: they may run now. */
   readonly begun: Deferred<void> | undefined;
@@ -288,11 +298,18 @@ class Turn {
 }
 
 export interface SourceSettings {
-  /** Maximum number of concurrent loads of one coordinate in this process. A batch counts as one. */
+  /**
+   * Maximum number of concurrent loads of one coordinate in this process. A batch counts as one.
+   */
   readonly maxConcurrentLoads: number;
-  /** Maximum number of loads that wait for a slot. A batch counts as one. Further loads are refused. */
+  /**
+   * Maximum number of loads that wait for a slot. A batch counts as one. Further loads are refused.
+   */
   readonly maxQueuedLoads: number;
-  /** Number of consecutive failures after which the loads of a coordinate are refused for a while. Undefined: never. */
+  /**
+   * Number of consecutive failures after which the loads of a coordinate are refused for a while.
+   * Undefined: never.
+   */
   readonly breakerThreshold: number | undefined;
   readonly loadTimeoutMs: number;
 }
@@ -312,16 +329,24 @@ export type CallOutcome =
 export interface SourceLoad {
   /** Never rejects. */
   run(): Promise<CallOutcome>;
-  /** Loads of one tick with the same batch are one call of their source. Undefined: a call of its own. */
+  /**
+   * Loads of one tick with the same batch are one call of their source. Undefined: a call of its
+   * own.
+   */
   readonly batch: SourceBatch | undefined;
-  /** The request of the server that it belongs to: requests get free slots in turn. Undefined: none. */
+  /**
+   * The request of the server that it belongs to: requests get free slots in turn. Undefined: none.
+   */
   readonly owner: object | undefined;
 }
 
 export interface AdmittedLoad {
   /** With `CACHED_SOURCE_UNAVAILABLE` if the load did not begin. Never rejects. */
   readonly outcome: Promise<CallOutcome>;
-  /** Ends the time of the load: its slot is free, and it counts as a failure, or is refused if it has not begun. */
+  /**
+   * Ends the time of the load: its slot is free, and it counts as a failure, or is refused if it
+   * has not begun.
+   */
   expire(): void;
   /** Begins the load without a slot. Undefined if the load has not waited for one. */
   readonly expedite: (() => void) | undefined;

@@ -3,8 +3,8 @@ import type { Clock } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 
 /**
- * Divides thousands of callers into turns of the event loop, which count as one tick: what they ask for next is still sent to
- * the store, or passed to a source, in one call.
+ * Divides thousands of callers into turns of the event loop, which count as one tick: what they ask
+ * for next is still sent to the store, or passed to a source, in one call.
  */
 export class LongTick implements Pick<Clock, "afterTick"> {
   readonly #clock: Pick<Clock, "afterTick">;
@@ -18,8 +18,8 @@ export class LongTick implements Pick<Clock, "afterTick"> {
   }
 
   /**
-   * Returns when so many callers may continue, `PER_TURN` in a turn: see `turnOf`. A turn has no more than that of all who ask
-   * here.
+   * Returns when so many callers may continue, `PER_TURN` in a turn: see `turnOf`. A turn has no
+   * more than that of all who ask here.
    */
   turnsFor(callers: number): Turns {
     if (this.#continued === 0 && this.#later.length === 0) this.#clock.afterTick(() => this.#endTurn());
@@ -51,7 +51,10 @@ export class LongTick implements Pick<Clock, "afterTick"> {
     void next.begun.promise.then(() => this.#clock.afterTick(() => this.#endTurn()));
   }
 
-  /** Calls `fn` at the end of the tick: of the last turn that callers have now. Those that come later do not delay it. */
+  /**
+   * Calls `fn` at the end of the tick: of the last turn that callers have now. Those that come
+   * later do not delay it.
+   */
   afterTick(fn: () => void): void {
     const last = this.#later.at(-1);
     if (last === undefined) this.#clock.afterTick(fn);
@@ -59,8 +62,8 @@ export class LongTick implements Pick<Clock, "afterTick"> {
   }
 
   /**
-   * Returns results of which `PER_TURN` are handed out in each turn: the first ones as they are, promises of the others. An
-   * Error rejects.
+   * Returns results of which `PER_TURN` are handed out in each turn: the first ones as they are,
+   * promises of the others. An Error rejects.
    */
   inTurns<Result>(results: readonly Result[]): readonly (Result | Promise<Result>)[] {
     const turns = this.turnsFor(results.length);
@@ -72,8 +75,8 @@ export class LongTick implements Pick<Clock, "afterTick"> {
 }
 
 /**
- * How many keys or callers are worked on in one turn of the event loop. Each takes between a few and
- * fifty microseconds, so that a turn takes some milliseconds.
+ * How many keys or callers are worked on in one turn of the event loop. Each takes between a few
+ * and fifty microseconds, so that a turn takes some milliseconds.
  */
 export const PER_TURN = 500;
 
@@ -89,7 +92,9 @@ interface LaterTurn {
   readonly begun: Deferred<void>;
 }
 
-/** Divides work on large values into turns of the event loop, so that others are served in between. */
+/**
+ * Divides work on large values into turns of the event loop, so that others are served in between.
+ */
 export class ByteTurns {
   readonly #clock: Pick<Clock, "afterTick">;
   #bytes = 0;
@@ -100,8 +105,8 @@ export class ByteTurns {
   }
 
   /**
-   * Returns what `work` returns, which never throws: at once, or in a later turn if the values before it have taken this
-   * one up. `bytesOf` says how large the value was.
+   * Returns what `work` returns, which never throws: at once, or in a later turn if the values
+   * before it have taken this one up. `bytesOf` says how large the value was.
    */
   run<T>(work: () => T, bytesOf: (result: T) => number): T | Promise<T> {
     if (this.#waiting.length > 0 || this.#bytes >= BYTES_PER_TURN)
@@ -130,7 +135,10 @@ export class ByteTurns {
   }
 }
 
-/** After this much has been encoded in a turn of the event loop, the next value has to wait for the next turn. */
+/**
+ * After this much has been encoded in a turn of the event loop, the next value has to wait for the
+ * next turn.
+ */
 const BYTES_PER_TURN = 4 * 1024 * 1024;
 /** Smaller values are not counted: `PER_TURN` bounds them. */
 const MIN_COUNTED_BYTES = 4 * 1024;

@@ -3,7 +3,8 @@ import { type LongTick, PER_TURN, type Turns, turnOf } from "./long-tick.js";
 
 /**
  * Collects the items added in one tick of this process and runs them in one call at the end of the
- * tick. An item that is added while a call is running belongs to the next one, so its result is never older than its request.
+ * tick. An item that is added while a call is running belongs to the next one, so its result is
+ * never older than its request.
  */
 export class TickBatch<Item, Result> {
   readonly #clock: Pick<Clock, "afterTick">;
@@ -12,8 +13,9 @@ export class TickBatch<Item, Result> {
   #batch: Batch<Item, Result> | undefined;
 
   /**
-   * `run` returns results in the order and length of its items; if it rejects, all its items do. `clock` says when a tick
-   * ends. With `longTick`, thousands of callers continue in several turns of the event loop, which make one long tick.
+   * `run` returns results in the order and length of its items; if it rejects, all its items do.
+   * `clock` says when a tick ends. With `longTick`, thousands of callers continue in several turns
+   * of the event loop, which make one long tick.
    */
   constructor(
     clock: Pick<Clock, "afterTick">,
@@ -29,7 +31,10 @@ export class TickBatch<Item, Result> {
     return this.addThen(item, (result) => result);
   }
 
-  /** Adds an item, and resolves to what `use` makes of its result, which is called in the asynchronous context of this call. */
+  /**
+   * Adds an item, and resolves to what `use` makes of its result, which is called in the
+   * asynchronous context of this call.
+   */
   addThen<Used>(item: Item, use: (result: Result) => Used | PromiseLike<Used>): Promise<Used> {
     this.#batch ??= this.#begin();
     const batch = this.#batch;

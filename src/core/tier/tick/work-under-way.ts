@@ -1,6 +1,9 @@
 import { type Clock, keepingAlive, within } from "../../base/clock.js";
 
-/** What a process that is asked to end has still to do for others: loads to store, writes to invalidate. */
+/**
+ * What a process that is asked to end has still to do for others: loads to store, writes to
+ * invalidate.
+ */
 export class WorkUnderWay {
   readonly #all = new Set<Promise<unknown>>();
 
@@ -13,8 +16,8 @@ export class WorkUnderWay {
   }
 
   /**
-   * Resolves when all work has ended, and then `after`, or after `maxMs`. Keeps the process alive until then. `after` gets
-   * the time at which nobody waits any more.
+   * Resolves when all work has ended, and then `after`, or after `maxMs`. Keeps the process alive
+   * until then. `after` gets the time at which nobody waits any more.
    */
   drain(clock: Clock, maxMs: number, after?: (untilAt: number) => Promise<void>): Promise<void> {
     const untilAt = clock.now() + maxMs;

@@ -1,21 +1,24 @@
 import { defineScript, ENTRY } from "../define-script.js";
 
 /**
- * Grants leases: rows 1 to 9 of PROTOCOL.md. Each key is followed by the oldest position that counts, the token of the
- * request, and supersededAt: empty if the caller has seen no value, negated if the grant ends the
- * freshness of that value. A last key without values is the head of the invalidation clock, if it is on this server: then no
- * position is granted that the server does not have.
+ * Grants leases: rows 1 to 9 of PROTOCOL.md. Each key is followed by the oldest position that
+ * counts, the token of the request, and supersededAt: empty if the caller has seen no value,
+ * negated if the grant ends the freshness of that value. A last key without values is the head of
+ * the invalidation clock, if it is on this server: then no position is granted that the server does
+ * not have.
  *
- * Idempotent per token: a client that reconnects before the reply arrives sends the same lease request
- * again and is granted the lease it already holds. Any other call has tokens of its own. `notAfter`
- * (0: none) refuses all requests of a caller that has stopped waiting by then. A new lease chain is
- * named by the time in microseconds and the first half of the token: a request that runs again after
- * its chain has ended starts another chain, so the late store of the first one is still refused.
+ * Idempotent per token: a client that reconnects before the reply arrives sends the same lease
+ * request again and is granted the lease it already holds. Any other call has tokens of its own.
+ * `notAfter` (0: none) refuses all requests of a caller that has stopped waiting by then. A new
+ * lease chain is named by the time in microseconds and the first half of the token: a request that
+ * runs again after its chain has ended starts another chain, so the late store of the first one is
+ * still refused.
  *
- * Replies per key: that time (8 bytes) and the position of the lease (8 bytes) if a chain has begun; the gen and the remaining time
- * (f64) if another caller holds the lease; otherwise a list. These two are most replies, and cost the least.
- * An absent key, the most frequent case, is one command. A full server refuses that command for any
- * key, so its failure says nothing about the key.
+ * Replies per key: that time (8 bytes) and the position of the lease (8 bytes) if a chain has
+ * begun; the gen and the remaining time (f64) if another caller holds the lease; otherwise a list.
+ * These two are most replies, and cost the least. An absent key, the most frequent case, is one
+ * command. A full server refuses that command for any key, so its failure says nothing about the
+ * key.
  */
 export const acquire = defineScript({
   name: "acquire",

@@ -2,14 +2,18 @@ import { MAX_AHEAD_MICROS, MAX_POSITION, MAX_RECORD_BYTES } from "../../../core/
 import { defineScript, MAX_LOG_BYTES } from "../define-script.js";
 
 /**
- * Appends records to the invalidation clock, whose keys are its head and its log: see store/clock-log.ts. Each value is a record
- * without its position. Without values it returns the head that is there. A head without its log, or the other way round, is the loss of
- * both, and so is one that is too far ahead of the server's clock, or a log that is too long: a new epoch begins, under which nothing counts that was
- * stored before. So it does if the epoch is `lostEpoch`, whose log somebody could not read. `after`: what the new positions have to be later than.
- * Returns the head. A new one is published on `channel`, which nothing depends on: a user without the right to do so invalidates all the same.
- * Idempotent in effect: a second run invalidates the same at a later position.
- * PERSIST comes first: a full server refuses a script that writes, but not after a write that needs no memory. DEL would do as well, but
- * while a slot of a Cluster moves, its old node refuses a key to a script that has deleted it, and the head would be lost.
+ * Appends records to the invalidation clock, whose keys are its head and its log: see
+ * store/clock-log.ts. Each value is a record without its position. Without values it returns the
+ * head that is there. A head without its log, or the other way round, is the loss of both, and so
+ * is one that is too far ahead of the server's clock, or a log that is too long: a new epoch
+ * begins, under which nothing counts that was stored before. So it does if the epoch is
+ * `lostEpoch`, whose log somebody could not read. `after`: what the new positions have to be later
+ * than. Returns the head. A new one is published on `channel`, which nothing depends on: a user
+ * without the right to do so invalidates all the same. Idempotent in effect: a second run
+ * invalidates the same at a later position. PERSIST comes first: a full server refuses a script
+ * that writes, but not after a write that needs no memory. DEL would do as well, but while a slot
+ * of a Cluster moves, its old node refuses a key to a script that has deleted it, and the head
+ * would be lost.
  */
 export const appendClock = defineScript({
   name: "append-clock",

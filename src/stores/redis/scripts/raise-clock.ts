@@ -2,9 +2,9 @@ import { MAX_AHEAD_MICROS, MAX_POSITION } from "../../../core/store/clock-log.js
 import { defineScript } from "../define-script.js";
 
 /**
- * Writes the head of the invalidation clock to copies that show an earlier position, one too far ahead of the server's clock, or none.
- * Returns for each what it shows then.
- * Begins with PERSIST, as append-clock does. Idempotent: a run at any later time finds this head or a later one.
+ * Writes the head of the invalidation clock to copies that show an earlier position, one too far
+ * ahead of the server's clock, or none. Returns for each what it shows then. Begins with PERSIST,
+ * as append-clock does. Idempotent: a run at any later time finds this head or a later one.
  */
 export const raiseClock = defineScript({
   name: "raise-clock",

@@ -2,8 +2,9 @@ import { defineScript, ENTRY } from "../define-script.js";
 
 /**
  * Releases leases without storing a value: rows 13 to 15 of PROTOCOL.md. Each key is followed by
- * its token, outcome, holdMs and the body: why the load failed, or why its value cannot be stored. Returns 1 for each lease that was
- * still held. Idempotent: the first run removes the token, so a second changes nothing.
+ * its token, outcome, holdMs and the body: why the load failed, or why its value cannot be stored.
+ * Returns 1 for each lease that was still held. Idempotent: the first run removes the token, so a
+ * second changes nothing.
  */
 export const release = defineScript({
   name: "release",

@@ -1,9 +1,11 @@
 import { defineScript, ENTRY } from "../define-script.js";
 
 /**
- * Removes entries of any format, and with them their leases: row 16 of PROTOCOL.md. With `soft` (1), row 17: makes values stale and ends
- * the leases on them; pending, failed and uncacheable entries, and values for waiters only, are removed, and unknown formats stay.
- * Idempotent: an absent entry, or a value that is already stale and has no lease, does not change. Returns `callerId`.
+ * Removes entries of any format, and with them their leases: row 16 of PROTOCOL.md. With `soft`
+ * (1), row 17: makes values stale and ends the leases on them; pending, failed and uncacheable
+ * entries, and values for waiters only, are removed, and unknown formats stay. Idempotent: an
+ * absent entry, or a value that is already stale and has no lease, does not change. Returns
+ * `callerId`.
  */
 export const remove = defineScript({
   name: "remove",

@@ -3,10 +3,10 @@ import { defineScript, ENTRY } from "../define-script.js";
 /**
  * Stores values whose lease chain is still alive: rows 10 and 11 of PROTOCOL.md. Each key is
  * decided on its own; one that is refused does not affect the others. Each key is followed by gen,
- * dropAt (`never`: no expiry), and the bytes of the new entry before and after its epoch and position, which are
- * those of the lease.
- * Returns 1 for each value that is stored, 0 for a refused one, and -1 for one that has expired.
- * Idempotent in effect: the first run ends the lease chain, so a second is refused.
+ * dropAt (`never`: no expiry), and the bytes of the new entry before and after its epoch and
+ * position, which are those of the lease. Returns 1 for each value that is stored, 0 for a refused
+ * one, and -1 for one that has expired. Idempotent in effect: the first run ends the lease chain,
+ * so a second is refused.
  */
 export const storeValues = defineScript({
   name: "store-values",
