@@ -4,7 +4,7 @@ import type { BypassReason } from "../../telemetry/events.js";
 import { isDueEarly } from "../entry/freshness.js";
 import type { KnownKey } from "../request/known-key.js";
 import { hasMoreTags, type ReadRequest, ReadResult } from "../request/request.js";
-import { prepareFor, type ServableValue, UNPREPARED, type Verdict, verdictOf } from "../request/verdict.js";
+import { outcomeOf, prepareFor, type ServableValue, UNPREPARED, type Verdict, verdictOf } from "../request/verdict.js";
 import type { Modes } from "../shared/modes.js";
 import { PER_TURN } from "../tick/long-tick.js";
 import { type Missed, Misses } from "./misses.js";
@@ -240,7 +240,7 @@ export class Hits implements ReadPath {
     if (hasMoreTags(request, subjects)) leases.noteTagsOfLoads(request.key.coordinate);
     const isDue = isStale || (isFresh && isDueEarly(entry, request.policy, now, random));
     if (isDue && !this.#isClosed) this.misses.refresh(request, entry, now, isSoft);
-    const outcome = isFresh ? "hit" : isStale ? "stale" : "staleIfError";
+    const outcome = outcomeOf(freshness, "hit");
     // Nobody observes most hits: they are counted, and that is all.
     if (request.onRead === undefined && request.caller === undefined && hint === undefined)
       this.#parts.channel.served(request.key.coordinate, request.key, outcome);

@@ -10,7 +10,7 @@ import type { Watch } from "../lease/waiting.js";
 import { isForWaitersOnly, isUnshareable } from "../request/loaded.js";
 import type { AwaitedLoad, ReadRequest, Respond, SharedMiss } from "../request/request.js";
 import { reportWait, subjectsOfLoaded } from "../request/served-report.js";
-import { fallbackOf, isCurrentAt, type Verdict, verdictOf } from "../request/verdict.js";
+import { fallbackOf, isCurrentAt, outcomeOf, type Verdict, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
 import { type Turns, turnOf } from "../tick/long-tick.js";
 import type { ReadParts, ReadPath } from "./read-parts.js";
@@ -164,9 +164,10 @@ export class Miss implements SharedMiss {
         if (modes.isOff(request.key.coordinate)) return this.#bypass("MODE_OFF");
         if (readResult.reading.kind === "failed") return await this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
         ({ entry: current, now } = readResult.reading);
-        const verdict = this.#verdictOn(current, now, this.#isAwaited(current));
+        const isAwaited = this.#isAwaited(current);
+        const verdict = this.#verdictOn(current, now, isAwaited);
         if (current?.state === "value") this.#knownGrantedAt = current.grantedAt;
-        const respondFromEntry = this.#useEntry(current, verdict, "coalesced");
+        const respondFromEntry = this.#useEntry(current, verdict, "coalesced", isAwaited ? undefined : now);
         if (respondFromEntry !== undefined) return respondFromEntry;
         freshness = verdict.kind === "load" ? verdict.freshness : "absent";
         inFlight = current && this.#inFlightLoadOf(current);
@@ -319,11 +320,13 @@ export class Miss implements SharedMiss {
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
     const { entry } = woken;
-    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that
-    // of its load, and its failure is not over.
+    // A wake-up does not carry the store's time. What was loaded was stored just now, so its age is
+    // that of its load. A failure is not over, be it an entry of its own or noted at a stale value.
+    const isLoaded = entry.state === "value" && !entry.hasRefreshFailed;
     const { storeNow } = this.#parts.invalidations;
-    const now = entry.state === "value" ? entry.grantedAt + entry.loadMs : Math.min(storeNow, entry.untilAt - 1);
-    return this.#useEntry(entry, this.#verdictOn(entry, now, true), "coalesced");
+    const until = entry.state === "value" ? entry.freshUntilAt : entry.untilAt;
+    const now = isLoaded ? entry.grantedAt + entry.loadMs : Math.min(storeNow, until - 1);
+    return this.#useEntry(entry, this.#verdictOn(entry, now, isLoaded), "coalesced", now);
   }
 
   /**
@@ -347,8 +350,8 @@ export class Miss implements SharedMiss {
 
   /**
    * Uses an entry that ends the miss: a value that may be served, or a shared failure. Returns
-   * undefined for any other entry. `now`: the store's time; undefined: when the load of the entry
-   * ended.
+   * undefined for any other entry. `outcome`: of a fresh value. `now`: the store's time; undefined:
+   * when the load of the entry ended.
    */
   #useEntry(
     entry: Entry | undefined,
@@ -371,7 +374,8 @@ export class Miss implements SharedMiss {
         if (served.grantedAt <= this.#supersededAt) return undefined;
         const at = now ?? served.grantedAt + served.loadMs;
         const freshForMs = freshness === "fresh" ? Math.max(0, served.freshUntilAt - at) : 0;
-        return this.#parts.responder.shareDecoded(served, decoded, outcome, freshForMs, at - served.grantedAt);
+        const ended = outcomeOf(freshness, outcome);
+        return this.#parts.responder.shareDecoded(served, decoded, ended, freshForMs, at - served.grantedAt);
       }
     }
   }

@@ -1,6 +1,7 @@
 import type { Packing } from "../../codec/packing.js";
 import type { Entry } from "../../store/entry.js";
 import type { Reading, StoreRead } from "../../store/store.js";
+import type { ReadOutcome } from "../../telemetry/events.js";
 import { type Decoded, type DecodedValue, partsIn } from "../entry/entry-decoder.js";
 import { evaluateFreshness, type Freshness, isServable, type Servable } from "../entry/freshness.js";
 import { isPlausible } from "../entry/plausible.js";
@@ -97,6 +98,13 @@ export type Verdict =
   | { readonly kind: "unreadable"; readonly entry: Entry }
   | { readonly kind: "collision" }
   | { readonly kind: "unknown" };
+
+/** Returns how a read ends that is served a value. `whenFresh`: with a fresh one. */
+export const outcomeOf = <Fresh extends ReadOutcome>(
+  freshness: Servable,
+  whenFresh: Fresh,
+): Fresh | "stale" | "staleIfError" =>
+  freshness === "fresh" ? whenFresh : freshness === "stale-while-revalidate" ? "stale" : "staleIfError";
 
 /** Of an error: what was read cannot be evaluated. */
 export const UNPREPARED = "the invalidation clock could not be read";
