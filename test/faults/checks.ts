@@ -13,8 +13,8 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   /** What the invalidation clock says of keys is not heeded. */
   keys: {
     file: "src/core/tier/shared/known-positions.ts",
-    from: "entry(key), ...this.otherFormsOf(key)",
-    to: "...this.otherFormsOf(key)",
+    from: "ofCoordinate, positions.get(entry(key)) ?? 0);",
+    to: "ofCoordinate, positions.get(-1 - entry(key)) ?? 0);",
   },
   /** A read does not have the process learn what is new in the clock. */
   head: {
