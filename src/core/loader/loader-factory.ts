@@ -221,13 +221,13 @@ function callerLoader<Id, Value, Context>(
     load: (id) => noted(own(id).load(id)),
     loadMany: (ids) => noted(own().loadMany(ids)),
     async read(id) {
-      let report: Partial<Pick<CachedRead<Value>, "outcome" | "ageMs">> = {};
+      let report: Partial<Omit<CachedRead<Value>, "value">> = {};
       const told = (given: ReadReport): void => {
         report = given;
       };
       const value = await noted(own(id).load(id, told));
-      const { outcome = policy.maxAgeMs > 0 ? "remembered" : "bypassed", ageMs } = report;
-      return { value, outcome, ageMs };
+      const { outcome = policy.maxAgeMs > 0 ? "remembered" : "bypassed", ageMs, reason } = report;
+      return { value, outcome, ageMs, reason };
     },
     clear: (id) => changed((made) => made.clear(id)),
     clearAll: () => changed((made) => made.clearAll()),

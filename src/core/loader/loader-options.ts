@@ -2,7 +2,7 @@ import { describeSetting } from "../base/errors.js";
 import type { Meanings } from "../base/option-names.js";
 import { RESPONSES } from "../keys/key.js";
 import { GENERAL_SETTINGS, MEANINGS, type PolicySettings, settingsMistakes } from "../policy/policy.js";
-import type { ReadOutcome } from "../telemetry/events.js";
+import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/request/result-control.js";
 import type { ExistenceGuard } from "./existence.js";
 
@@ -40,6 +40,8 @@ export interface CachedRead<Value> {
   readonly outcome: ReadOutcome | "remembered";
   /** How long ago its load began. Undefined if it is remembered, or was read without the cache. */
   readonly ageMs: number | undefined;
+  /** Why it was read without the cache. Undefined if it was not, or if `maxAge` is 0. */
+  readonly reason: BypassReason | undefined;
 }
 
 /** What belongs to one call of a batch function. */

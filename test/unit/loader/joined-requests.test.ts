@@ -274,10 +274,10 @@ describe("`read` of a loader and of a function", () => {
       expect(await read("a")).toEqual({ value: "v a", outcome: "hit", ageMs: 5_000 });
       await clock.advance(60_000);
       expect(await read("a")).toEqual({ value: "v a", outcome: "stale", ageMs: 65_000 });
-      expect(await read(() => 1)).toMatchObject({ outcome: "bypassed", ageMs: undefined });
+      expect(await read(() => 1)).toMatchObject({ outcome: "bypassed", reason: "KEY_UNUSABLE" });
       await expect(read("broken")).rejects.toThrow("broken");
       cache.setMode("off", "Value");
-      expect(await read("a")).toEqual({ value: "v a", outcome: "bypassed", ageMs: undefined });
+      expect(await read("a")).toEqual({ value: "v a", outcome: "bypassed", reason: "MODE_OFF" });
     },
   );
 
