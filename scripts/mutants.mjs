@@ -57,10 +57,10 @@ const GROUPS = [
     tests: [
       "test/unit/tier/known-positions.test.ts",
       "test/unit/tier/invalidation-clock.test.ts",
-      "test/behaviour/p2-no-stale-store/invalidation-clock.test.ts",
-      "test/behaviour/p2-no-stale-store/soft-invalidation.test.ts",
+      "test/behaviour/p2-no-stale-store/invalidations.test.ts",
       "test/behaviour/p2-no-stale-store/invalidate-whole.test.ts",
-      "test/behaviour/p2-no-stale-store/write-guard.test.ts",
+      "test/behaviour/p2-no-stale-store/result-tags.test.ts",
+      "test/behaviour/p2-no-stale-store/writes.test.ts",
     ],
     minScore: 76,
   },

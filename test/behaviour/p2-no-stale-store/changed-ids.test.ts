@@ -1,6 +1,7 @@
 import { gate, settle } from "@graphql-cached/testing";
-import { describe, expect, it } from "vitest";
-import { dataOf, memoryWorld, onEachStore } from "../../support/world.js";
+import { expect, it } from "vitest";
+import { partsOf } from "../../../src/core/parts.js";
+import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";
 
 class Ref {
   id: number;
@@ -17,134 +18,104 @@ const types = {
     keyOf: ({ id }: Ref) => String(id),
   },
 };
+const UNUSABLE = [expect.objectContaining({ error: expect.objectContaining({ code: "CACHED_KEY_UNUSABLE" }) })];
+
+/** Starts a process with a loader whose value is its id as JSON. */
+function start(world: World, settings: object, batches: unknown[]) {
+  const typeDefs = "type Query { a: Int }";
+  const { cache, events } = world.process(typeDefs, {}, { types, storage: { storeTimeoutMs: 5_000 } } as never);
+  const items = cache.loader<never, string>({
+    name: "Item",
+    maxAge: 60,
+    batch: async (ids) => ids.map((id) => (batches.push(structuredClone(id)), JSON.stringify(id))),
+    ...settings,
+  });
+  const refused = () => events.filter(({ name }) => name === "value.refused");
+  return { items, refused, drain: () => partsOf(cache, "test").drain() };
+}
 
 onEachStore("an id that the caller changes after load", (world) => {
-  /** Loads what `make` returns, lets `change` change it before the batch, and then the same id again. */
-  async function start<Id>(options: object, make: () => Id, change: (id: Id) => void) {
+  type Case = [
+    what: string,
+    make: () => object,
+    change: (id: never) => unknown,
+    isRefused?: boolean,
+    settings?: object,
+  ];
+  const keyFn = { cacheKeyFn: ({ id }: Ref) => id };
+  const changeId = (id: Ref) => (id.id = 2);
+  it.each<Case>([
+    ["an object reaches the batch as it was", () => ({ id: 1 }), changeId],
+    [
+      "a nested list reaches the batch as it was",
+      () => ({ of: [{ id: 1 }] }),
+      (id: { of: object[] }) => (id.of = [{}]),
+    ],
+    ["a list that grows reaches the batch as it was", () => [1], (id: number[]) => id.push(2)],
+    [
+      "an object with `cacheKeyFn` reaches the batch as it was",
+      () => ({ id: 1, more: { at: 1 } }),
+      (id: { id: number; more: { at: number } }) => (id.id = id.more.at = 2),
+      false,
+      keyFn,
+    ],
+    ["an instance of a class is not stored under the key that it had", () => new Ref(1), changeId, true],
+    ["an instance with `cacheKeyFn` is not stored under it either", () => new Ref(1), changeId, true, keyFn],
+    ["an instance that stays as it is is stored", () => new Ref(1), () => undefined],
+  ])("%s", async (_, make, change, isRefused = false, settings = {}) => {
     const shared = world();
     const batches: unknown[] = [];
-    const loaderOf = () => {
-      const { cache, events } = shared.process("type Query { a: Int }", {}, { types } as never);
-      const items = cache.loader<Id, string>({
-        name: "Item",
-        maxAge: 60,
-        batch: async (ids) => ids.map((id) => (batches.push(structuredClone(id)), JSON.stringify(id))),
-        ...options,
-      });
-      return { items, events };
-    };
-    const first = loaderOf();
-    const context = {};
-    const id = make();
-    const value = first.items(context).load(id);
+    const first = start(shared, settings, batches);
+    const id = make() as never;
+    const value = first.items({}).load(id);
     change(id);
-    const got = await value;
-    while (!first.events.some(({ name }) => name === "write.finished" || name === "value.refused")) await settle();
-    for (let more = 0; more < 20; more++) await settle();
-    return { got, again: await loaderOf().items({}).load(make()), batches, first };
-  }
-
-  it.each<[string, object, () => never, (id: never) => void]>([
-    ["an object", {}, () => ({ id: 1 }) as never, (id: { id: number }) => (id.id = 2)],
-    [
-      "a nested list",
-      {},
-      () => ({ of: [{ id: 1 }] }) as never,
-      (id: { of: { id: number }[] }) => (id.of = [{ id: 2 }]),
-    ],
-    ["a list that grows", {}, () => [1] as never, (id: number[]) => id.push(2)],
-    [
-      "an object with `cacheKeyFn`",
-      { cacheKeyFn: ({ id }: { id: number }) => id },
-      () => ({ id: 1, more: { at: 1 } }) as never,
-      (id: { id: number; more: { at: number } }) => {
-        id.id = 2;
-        id.more.at = 2;
-      },
-    ],
-  ] as never)("of %s reaches the batch as the key was made of it", async (_what, options, make, change) => {
-    const { got, again, batches } = await start(options, make, change);
-    expect([got, again]).toEqual([JSON.stringify(make()), JSON.stringify(make())]);
-    expect(batches).toEqual([make()]);
-  });
-
-  it("that is an instance of a class is not stored under the key that it had", async () => {
-    for (const options of [{}, { cacheKeyFn: ({ id }: Ref) => id }]) {
-      const { got, again, first } = await start(
-        options,
-        () => new Ref(1),
-        (ref) => (ref.id = 2),
-      );
-      expect([got, again]).toEqual(['{"id":2}', '{"id":1}']);
-      const [refused] = first.events.filter(({ name }) => name === "value.refused");
-      expect(refused).toMatchObject({ error: { code: "CACHED_KEY_UNUSABLE" } });
-    }
-  });
-
-  it("that is an instance of a class and stays as it is is stored", async () => {
-    const { batches } = await start(
-      {},
-      () => new Ref(1),
-      () => undefined,
-    );
-    expect(batches).toHaveLength(1);
+    const [changed, unchanged] = [JSON.stringify(id), JSON.stringify(make())];
+    expect(await value).toBe(isRefused ? changed : unchanged);
+    await first.drain();
+    expect(
+      await start(shared, settings, batches)
+        .items({})
+        .load(make() as never),
+    ).toBe(unchanged);
+    expect(batches.map((batch) => JSON.stringify(batch))).toEqual(isRefused ? [changed, unchanged] : [unchanged]);
+    expect(first.refused()).toEqual(isRefused ? UNUSABLE : []);
   });
 });
 
-describe("an id of which nothing changes", () => {
-  it("reaches the batch with its types, and the loader of another request by reference to none of them", async () => {
-    const { cache } = memoryWorld().process("type Query { a: Int }", {});
-    const ids: unknown[] = [];
-    const hold = gate();
-    const items = cache.loader<unknown, number>({
-      name: "Item",
-      maxAge: 60,
-      batch: async (given) => (ids.push(...given), await hold.passed, given.map(() => 1)),
-    });
-    const bare = Object.assign(Object.create(null) as object, { id: 1 });
-    const given = [
-      bare,
-      new Date(1),
-      Buffer.from("a"),
-      new Uint8Array([1]),
-      new Map([["a", [1]]]),
-      new Set([1]),
-      [undefined, null],
-    ];
-    const loads = items({}).loadMany(given);
-    while (ids.length < given.length) await settle();
-    hold.open();
-    await loads;
-    expect(ids).toStrictEqual(given);
-    expect(Object.getPrototypeOf(ids[0])).toBe(null);
-    expect(Buffer.isBuffer(ids[2])).toBe(true);
-  });
+it("an id of which nothing changes reaches the batch with its types, and the loader of another request by reference to none of them", async () => {
+  const { cache } = memoryWorld().process("type Query { a: Int }", {});
+  const ids: unknown[] = [];
+  const hold = gate();
+  const batch = async (given: readonly unknown[]) => (ids.push(...given), await hold.passed, given.map(() => 1));
+  const items = cache.loader<unknown, number>({ name: "Item", maxAge: 60, batch });
+  const bare = Object.assign(Object.create(null) as object, { id: 1 });
+  const binary = [Buffer.from("a"), new Uint8Array([1])];
+  const given = [bare, new Date(1), ...binary, new Map([["a", [1]]]), new Set([1]), [undefined, null]];
+  const loads = items({}).loadMany(given);
+  while (ids.length < given.length) await settle();
+  hold.open();
+  await loads;
+  expect(ids).toStrictEqual(given);
+  expect(Object.getPrototypeOf(ids[0])).toBe(null);
+  expect(Buffer.isBuffer(ids[2])).toBe(true);
 });
 
-describe("an argument that another resolver changes before the load", () => {
-  it("is no longer that of the key, so the value is not stored", async () => {
-    const world = memoryWorld();
-    const start = () =>
-      world.process(
-        `
-          input Filter { of: Int }
-          type Query { find(filter: Filter): Int @cached(maxAge: 60) changes(filter: Filter): Int }
-        `,
-        {
-          Query: {
-            find: (_: unknown, { filter }: { filter: { of: number } }) => filter.of,
-            changes: (_: unknown, { filter }: { filter: { of: number } }) => (filter.of += 1),
-          },
-        },
-      );
-    const query = (more: string): string => `query ($filter: Filter) { find(filter: $filter) ${more} }`;
-    const ask = ({ ask: asked }: ReturnType<typeof start>, more: string) =>
-      dataOf(asked(query(more), {}, { filter: { of: 1 } }));
-    const first = start();
-    expect(await ask(first, "changes(filter: $filter)")).toEqual({ find: 2, changes: 2 });
-    for (let more = 0; more < 20; more++) await settle();
-    expect(await ask(start(), "")).toEqual({ find: 1 });
-    const [refused] = first.events.filter(({ name }) => name === "value.refused");
-    expect(refused).toMatchObject({ error: { code: "CACHED_KEY_UNUSABLE" } });
-  });
+it("an argument that another resolver changes before the load is no longer that of the key, so the value is not stored", async () => {
+  const world = memoryWorld();
+  const typeDefs = `
+    input Filter { of: Int }
+    type Query { find(filter: Filter): Int @cached(maxAge: 60) changes(filter: Filter): Int }
+  `;
+  type Args = { filter: { of: number } };
+  const Query = {
+    find: (_: unknown, { filter }: Args) => filter.of,
+    changes: (_: unknown, { filter }: Args) => (filter.of += 1),
+  };
+  const [first, second] = [0, 1].map(() => world.process(typeDefs, { Query })) as [Process, Process];
+  const read = ({ ask }: Process, more = ""): Promise<unknown> =>
+    dataOf(ask(`query ($filter: Filter) { find(filter: $filter) ${more} }`, {}, { filter: { of: 1 } }));
+  expect(await read(first, "changes(filter: $filter)")).toEqual({ find: 2, changes: 2 });
+  for (let more = 0; more < 20; more++) await settle();
+  expect(await read(second)).toEqual({ find: 1 });
+  expect(first.events.filter(({ name }) => name === "value.refused")).toEqual(UNUSABLE);
 });

@@ -13,68 +13,73 @@ const typeDefs = /* GraphQL */ `
   type Query {
     movie(id: ID!): Movie @cached(maxAge: 60)
     movies: [Movie!] @cached(maxAge: 60)
+    mine: [Movie!] @cached(maxAge: 60, scope: PRIVATE)
     director(id: ID!): Director @cached(maxAge: 60)
     rating: Rating @cached(maxAge: 60)
+    known(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$args.id}"])
+    count: Int @cached(maxAge: 60, tags: ["Movies"])
   }
   type Mutation {
     rate(id: ID!): Movie
     rateAll(ids: [ID!]!): [Movie]
     rateOf(id: ID!): Rating
+    add(id: ID!): Movie @invalidates(tags: ["Movies"])
     fail(id: ID!): Movie
     none: Movie
     stars: Int
+    nested: Nested!
   }
-  type Movie {
-    id: ID!
-    stars: Int
-    director: Director
-    critics: Int @cached(maxAge: 60)
-    broken: Int
-  }
+  type Nested { rate(id: ID!): Rating }
+  type Movie { id: ID! stars: Int director: Director critics: Int @cached(maxAge: 60) broken: Int }
   type Director { id: ID! movies: [Movie!] }
   type Rating { movie: Movie }
 `;
 
-/** A source of films whose stars change with every mutation, and the number of its loads. */
-function films() {
+interface Args {
+  readonly id: string;
+}
+
+/** A source of films whose stars change with every mutation, and its loads. */
+function films(count = 2) {
   const stars = new Map<string, number>();
   const loads: string[] = [];
-  const movie = (id: string): Row => ({ id: Number(id), stars: stars.get(id) ?? 1, director: { id: 3 } });
-  const rate = (id: string): Row => {
-    stars.set(id, (stars.get(id) ?? 1) + 1);
-    return movie(id);
+  const starsOf = (id: unknown): number => stars.get(String(id)) ?? 1;
+  const movie = (id: unknown): Row => ({ id: Number(id), stars: starsOf(id), director: { id: 3 } });
+  const rate = (_: unknown, { id }: Args): Row => movie(stars.set(id, starsOf(id) + 1) && id);
+  const load = <Value>(what: string, value: Value): Value => (loads.push(what), value);
+  const movies = () => Array.from({ length: count }, (_, nth) => movie(7 + nth));
+  const fail = (message: string) => () => {
+    throw new Error(message);
   };
-  const load = (what: string, value: unknown): unknown => {
-    loads.push(what);
-    return value;
-  };
-  type Args = { readonly id: string; readonly ids: readonly string[] };
   const resolvers = {
     Query: {
       movie: (_: unknown, { id }: Args) => load(`movie ${id}`, movie(id)),
-      movies: () => load("movies", [movie("7"), movie("8")]),
-      director: (_: unknown, { id }: Args) => load(`director ${id}`, { id, movies: [movie("7")] }),
-      rating: () => load("rating", { movie: movie("7") }),
+      movies: (): unknown => load("movies", movies()),
+      mine: () => load("mine", movies()),
+      director: (_: unknown, { id }: Args) => load(`director ${id}`, { id, movies: [movie(7)] }),
+      rating: () => load("rating", { movie: movie(7) }),
+      known: (_: unknown, { id }: Args) => load(`known ${id}`, stars.has(id) ? movie(id) : null),
+      count: () => load("count", stars.size),
     },
-    Movie: {
-      critics: ({ id }: { id: number }) => load(`critics ${id}`, stars.get(String(id)) ?? 1),
-      broken: () => {
-        throw new Error("broken");
-      },
-    },
+    Movie: { critics: ({ id }: Args) => load(`critics ${id}`, starsOf(id)), broken: fail("broken") },
     Mutation: {
-      rate: (_: unknown, { id }: Args): unknown => rate(id),
-      rateAll: (_: unknown, { ids }: Args): unknown => ids.map(rate),
-      rateOf: (_: unknown, { id }: Args): unknown => ({ movie: rate(id) }),
-      fail: (_: unknown, { id }: Args): unknown => {
-        rate(id);
-        throw new Error("failed");
-      },
-      none: (): unknown => null,
+      rate,
+      rateAll: (): unknown => [
+        null,
+        new Error("not found"),
+        Promise.reject(new Error("rejected")),
+        rate(0, { id: "7" }),
+      ],
+      rateOf: (_: unknown, args: Args) => ({ movie: rate(_, args) }),
+      add: rate,
+      fail: (_: unknown, args: Args): unknown => rate(_, args) && fail("failed")(),
+      none: () => null,
       stars: () => 1,
+      nested: () => ({}),
     },
+    Nested: { rate: (_: unknown, args: Args) => ({ movie: rate(_, args) }) },
   };
-  return { resolvers, loads, stars };
+  return { resolvers, loads };
 }
 
 const ON = { entityTags: true };
@@ -84,7 +89,8 @@ function start(
   resolvers: object,
   { world = memoryWorld(), ...options }: CacheOptions<never> & { world?: World } = {},
 ): Process {
-  return world.process(sdl, resolvers, options, ON);
+  const identify = ((context: { user?: string }) => context.user) as never;
+  return world.process(sdl, resolvers, { identify, ...options }, ON);
 }
 
 /** Asks, and waits until what was loaded is stored. */
@@ -104,13 +110,16 @@ function log() {
   return { lines, logger };
 }
 
+const CACHED = "{ movies { stars } }";
+const moviesWith = (stars: number) => ({ movies: [{ stars }, { stars: 1 }] });
+
 onEachStore("entity tags", (world) => {
   it("let a mutation invalidate what it returns, wherever it is cached, in every process", async () => {
     const shared = world();
     const source = films();
-    const [reader, writer] = [
-      start(typeDefs, source.resolvers, { world: shared }),
-      start(typeDefs, source.resolvers, { world: shared }),
+    const [reader, writer] = [0, 1].map(() => start(typeDefs, source.resolvers, { world: shared })) as [
+      Process,
+      Process,
     ];
     const QUERY =
       "{ seven: movie(id: 7) { stars } eight: movie(id: 8) { stars } movies { stars } director(id: 3) { movies { stars } } rating { movie { stars } } }";
@@ -121,18 +130,12 @@ onEachStore("entity tags", (world) => {
     expect(await dataOf(reader.ask(QUERY, {}))).toEqual({
       seven: { stars: 2 },
       eight: { stars: 1 },
-      movies: [{ stars: 2 }, { stars: 1 }],
+      ...moviesWith(2),
       director: { movies: [{ stars: 2 }] },
       rating: { movie: { stars: 2 } },
     });
     // `eight` contains the same director, which the mutation has returned as well.
-    expect(source.loads.toSorted((one, other) => (one < other ? -1 : 1))).toEqual([
-      "director 3",
-      "movie 7",
-      "movie 8",
-      "movies",
-      "rating",
-    ]);
+    expect(new Set(source.loads)).toEqual(new Set(["director 3", "movie 7", "movie 8", "movies", "rating"]));
   });
 
   it("keep a load that began before the mutation from being stored", async () => {
@@ -140,35 +143,30 @@ onEachStore("entity tags", (world) => {
     const source = films();
     const { movies } = source.resolvers.Query;
     let isHeld = true;
-    const held = async () => {
+    source.resolvers.Query.movies = async () => {
       const value = movies();
       if (isHeld) await passed;
       return value;
     };
     const shared = world();
-    const resolvers = { ...source.resolvers, Query: { ...source.resolvers.Query, movies: held } };
-    const [reader, writer] = [
-      start(typeDefs, resolvers, { world: shared }),
-      start(typeDefs, resolvers, { world: shared }),
+    const [reader, writer] = [0, 1].map(() => start(typeDefs, source.resolvers, { world: shared })) as [
+      Process,
+      Process,
     ];
-    const early = dataOf(reader.ask("{ movies { stars } }", {}));
+    const early = dataOf(reader.ask(CACHED, {}));
     await expect.poll(() => source.loads).toEqual(["movies"]);
     await dataOf(writer.ask('mutation { rate(id: "7") { stars } }'));
     isHeld = false;
     open();
-    expect(await early).toEqual({ movies: [{ stars: 1 }, { stars: 1 }] });
+    expect(await early).toEqual(moviesWith(1));
     await waitForStores(reader);
-    expect(await dataOf(writer.ask("{ movies { stars } }", {}))).toEqual({ movies: [{ stars: 2 }, { stars: 1 }] });
+    expect(await dataOf(writer.ask(CACHED, {}))).toEqual(moviesWith(2));
   });
 });
 
 describe("a mutation with entity tags", () => {
-  const CACHED = "{ movies { stars } }";
-  const OLD = { movies: [{ stars: 1 }, { stars: 1 }] };
-
   it("invalidates before the selection below it is resolved", async () => {
-    const source = films();
-    const process = start(typeDefs, source.resolvers);
+    const process = start(typeDefs, films().resolvers);
     await read(process, "{ movie(id: 7) { critics } }");
     expect(await read(process, 'mutation { rate(id: "7") { critics } }')).toEqual({ rate: { critics: 2 } });
   });
@@ -184,127 +182,48 @@ describe("a mutation with entity tags", () => {
     expect(source.loads.filter((load) => load.startsWith("critics"))).toEqual(["critics 7"]);
   });
 
-  it("invalidates what its resolver has returned, whether the client selects it or not", async () => {
+  it.each<[string, string, string[], number]>([
+    ["what its resolver has returned, selected or not", 'rateOf(id: "7") { __typename }', [], 2],
+    ["what it has returned although a field below it fails", 'rate(id: "7") { broken }', ["broken"], 2],
+    ["those in a list beside null and errors", "rateAll(ids: []) { stars }", ["not found", "rejected"], 2],
+    ["what a nested mutation field with a resolver returns", 'nested { rate(id: "7") { movie { id } } }', [], 2],
+    ["nothing if it fails", 'fail(id: "7") { id }', ["failed"], 1],
+    ["nothing if it returns null, or no entity", "none { id } stars", [], 1],
+  ])("invalidates %s", async (_, mutation, failures, stars) => {
     const source = films();
     const process = start(typeDefs, source.resolvers);
     await read(process, CACHED);
-    await read(process, 'mutation { rateOf(id: "7") { __typename } }');
-    expect(await read(process, CACHED)).toEqual({ movies: [{ stars: 2 }, { stars: 1 }] });
-  });
-
-  it("invalidates nothing if it fails, returns null, or returns no entity", async () => {
-    const source = films();
-    const process = start(typeDefs, source.resolvers);
-    await read(process, CACHED);
-    const failed = await process.ask('mutation { fail(id: "7") { id } }');
-    expect(failed.errors?.map(({ message }) => message)).toEqual(["failed"]);
-    await read(process, "mutation { none { id } stars }");
-    expect(await read(process, CACHED)).toEqual(OLD);
-    expect(source.loads).toEqual(["movies"]);
-  });
-
-  it("invalidates the entities of a list in which others are null, errors or rejected", async () => {
-    const source = films();
-    const { rate } = source.resolvers.Mutation;
-    const rateAll = (): unknown => [
-      null,
-      new Error("not found"),
-      Promise.reject(new Error("rejected")),
-      rate(undefined, { id: "7", ids: [] }),
-    ];
-    const process = start(typeDefs, { ...source.resolvers, Mutation: { ...source.resolvers.Mutation, rateAll } });
-    await read(process, CACHED);
-    const { data, errors } = await process.ask('mutation { rateAll(ids: ["7"]) { stars } }');
-    expect([data, errors?.length]).toEqual([{ rateAll: [null, null, null, { stars: 2 }] }, 2]);
-    expect(await read(process, CACHED)).toEqual({ movies: [{ stars: 2 }, { stars: 1 }] });
-  });
-
-  it("invalidates although a field below it fails", async () => {
-    const source = films();
-    const process = start(typeDefs, source.resolvers);
-    await read(process, CACHED);
-    const { errors } = await process.ask('mutation { rate(id: "7") { broken } }');
-    expect(errors?.map(({ message }) => message)).toEqual(["broken"]);
-    expect(await read(process, CACHED)).toEqual({ movies: [{ stars: 2 }, { stars: 1 }] });
+    const { errors = [] } = await process.ask(`mutation { ${mutation} }`);
+    expect(errors.map(({ message }) => message)).toEqual(failures);
+    expect(await read(process, CACHED)).toEqual(moviesWith(stars));
+    expect(source.loads).toHaveLength(stars);
   });
 
   it("succeeds while the store is unavailable, and invalidates when it is back", async () => {
     const store = chaosStore(memoryStore());
     const clock = new FakeClock();
-    const source = films();
-    const process = start(typeDefs, source.resolvers, { world: memoryWorld(() => store), testing: { clock } });
+    const process = start(typeDefs, films().resolvers, { world: memoryWorld(() => store), testing: { clock } });
     await read(process, CACHED);
     store.chaos.mode = "throws";
     expect(await read(process, 'mutation { rate(id: "7") { stars } }')).toEqual({ rate: { stars: 2 } });
     store.chaos.mode = undefined;
     await clock.advance(60_000 / 4);
-    expect(await read(process, CACHED)).toEqual({ movies: [{ stars: 2 }, { stars: 1 }] });
+    expect(await read(process, CACHED)).toEqual(moviesWith(2));
   });
 
-  it("invalidates the tags of its @invalidates as well", async () => {
-    const sdl = /* GraphQL */ `
-      type Query {
-        movie: Movie @cached(maxAge: 60)
-        count: Int @cached(maxAge: 60, tags: ["Movies"])
-      }
-      type Mutation { add: Movie @invalidates(tags: ["Movies"]) }
-      type Movie { id: ID! stars: Int }
-    `;
-    let version = 0;
-    const movie = () => ({ id: 7, stars: version });
-    const process = start(sdl, {
-      Query: { movie, count: () => version },
-      Mutation: { add: () => ({ id: 7, stars: ++version }) },
-    });
-    const QUERY = "{ movie { stars } count }";
-    await read(process, QUERY);
-    await read(process, "mutation { add { id } }");
-    expect(await read(process, QUERY)).toEqual({ movie: { stars: 1 }, count: 1 });
-  });
-
-  it("counts nested mutation fields with a resolver", async () => {
-    const sdl = /* GraphQL */ `
-      type Query { movie: Movie @cached(maxAge: 60) }
-      type Mutation { movies: MovieMutations! }
-      type MovieMutations { rate: RatePayload }
-      type RatePayload { movie: Movie }
-      type Movie { id: ID! stars: Int }
-    `;
-    let stars = 1;
-    const process = start(sdl, {
-      Query: { movie: () => ({ id: 7, stars }) },
-      Mutation: { movies: () => ({}) },
-      MovieMutations: { rate: () => ({ movie: { id: "7", stars: ++stars } }) },
-    });
-    await read(process, "{ movie { stars } }");
-    await read(process, "mutation { movies { rate { movie { stars } } } }");
-    expect(await read(process, "{ movie { stars } }")).toEqual({ movie: { stars: 2 } });
-  });
-
-  it("invalidates null for an entity if the field has its tag", async () => {
-    const sdl = /* GraphQL */ `
-      type Query { movie(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$args.id}"]) }
-      type Mutation { add(id: ID!): Movie }
-      type Movie { id: ID! }
-    `;
-    const known = new Set<string>();
-    const movie = (_: unknown, { id }: { id: string }) => (known.has(id) ? { id } : null);
-    const add = (_: unknown, { id }: { id: string }) => ({ id: Number([...known.add(id)].at(-1)) });
-    const process = start(sdl, { Query: { movie }, Mutation: { add } });
-    expect(await read(process, "{ movie(id: 7) { id } }")).toEqual({ movie: null });
-    await read(process, "mutation { add(id: 7) { id } }");
-    expect(await read(process, "{ movie(id: 7) { id } }")).toEqual({ movie: { id: "7" } });
+  it("invalidates the tags of its @invalidates as well, and null for an entity if the field has its tag", async () => {
+    const process = start(typeDefs, films().resolvers);
+    const QUERY = "{ movies { stars } count known(id: 7) { stars } }";
+    expect(await read(process, QUERY)).toEqual({ ...moviesWith(1), count: 0, known: null });
+    await read(process, 'mutation { add(id: "7") { id } }');
+    expect(await read(process, QUERY)).toEqual({ ...moviesWith(2), count: 1, known: { stars: 2 } });
   });
 
   it("invalidates the entities that a value had when it was loaded, even if its source changes the object meanwhile", async () => {
-    const sdl = /* GraphQL */ `
-      type Query { movies: [Movie!] @cached(maxAge: 60) }
-      type Mutation { rate: Movie }
-      type Movie { id: ID! }
-    `;
+    const source = films();
     // Large values are compressed in the thread pool.
-    const shelf = [{ id: 7, title: "Metropolis".repeat(50_000) }];
-    const movies = () => {
+    const shelf = [{ id: 7, stars: 1, title: "Metropolis".repeat(50_000) }];
+    source.resolvers.Query.movies = () => {
       const change = async (): Promise<void> => {
         for (let job = 0; job < 100; job++) await undefined;
         shelf.length = 0;
@@ -312,12 +231,11 @@ describe("a mutation with entity tags", () => {
       void change();
       return shelf;
     };
-    const resolvers = { Query: { movies }, Mutation: { rate: () => ({ id: 7 }) } };
-    const process = start(sdl, resolvers, { storage: { compressAboveBytes: 1 } });
-    expect(await dataOf(process.ask("{ movies { id } }", {}))).toEqual({ movies: [{ id: "7" }] });
+    const process = start(typeDefs, source.resolvers, { storage: { compressAboveBytes: 1 } });
+    expect(await dataOf(process.ask(CACHED, {}))).toEqual({ movies: [{ stars: 1 }] });
     await waitForStores(process);
-    await read(process, "mutation { rate { id } }");
-    expect(await read(process, "{ movies { id } }")).toEqual({ movies: [] });
+    await read(process, 'mutation { rate(id: "7") { id } }');
+    expect(await read(process, CACHED)).toEqual({ movies: [] });
   });
 
   it("has no such effect unless the schema asks for it, or the type is excepted", async () => {
@@ -327,41 +245,42 @@ describe("a mutation with entity tags", () => {
       [{ exceptTypes: ["Movie", "Director"] }, 1],
       [{ exceptTypes: ["Director"] }, 2],
     ] as const) {
-      const process = memoryWorld().process(typeDefs, films().resolvers, {}, { entityTags });
+      const process = memoryWorld().process(typeDefs, films().resolvers, { identify: () => 1 }, { entityTags });
       await read(process, CACHED);
       await read(process, 'mutation { rate(id: "7") { id } }');
-      expect(await read(process, CACHED)).toEqual({ movies: [{ stars }, { stars: 1 }] });
+      expect(await read(process, CACHED)).toEqual(moviesWith(stars));
     }
   });
 
   it("leaves the entries of a release without entity tags alone, which lack the tags", async () => {
     const world = memoryWorld();
     const source = films();
-    const old = world.process(typeDefs, source.resolvers);
-    const process = start(typeDefs, source.resolvers, { world });
-    await read(old, CACHED);
-    await read(process, CACHED);
+    await read(world.process(typeDefs, source.resolvers, { identify: () => 1 }), CACHED);
+    await read(start(typeDefs, source.resolvers, { world }), CACHED);
     expect(source.loads).toEqual(["movies", "movies"]);
   });
 
   it("invalidates values of every identity", async () => {
-    const sdl = /* GraphQL */ `
-      type Query { mine: [Movie!] @cached(maxAge: 60, scope: PRIVATE) }
-      type Mutation { rate: Movie }
-      type Movie { id: ID! stars: Int }
-    `;
-    let stars = 1;
-    const options = { identify: (context: { user: string }) => context.user } as CacheOptions<never>;
-    const process = start(
-      sdl,
-      { Query: { mine: () => [{ id: 7, stars }] }, Mutation: { rate: () => ({ id: 7, stars: ++stars }) } },
-      options,
-    );
-    const mine = async (user: string): Promise<unknown> => dataOf(process.ask("{ mine { stars } }", { user }));
-    for (const user of ["a", "b"]) await mine(user);
+    const process = start(typeDefs, films(1).resolvers);
+    const mine = async () =>
+      Promise.all(["a", "b"].map(async (user) => dataOf(process.ask("{ mine { stars } }", { user }))));
+    const both = (stars: number) => [{ mine: [{ stars }] }, { mine: [{ stars }] }];
+    expect(await mine()).toEqual(both(1));
     await settle();
-    await process.ask("mutation { rate { id } }", { user: "a" });
-    expect([await mine("a"), await mine("b")]).toEqual([{ mine: [{ stars: 2 }] }, { mine: [{ stars: 2 }] }]);
+    await process.ask('mutation { rate(id: "7") { id } }', { user: "a" });
+    expect(await mine()).toEqual(both(2));
+  });
+
+  it("costs no further round trip on a hit", async () => {
+    for (const entityTags of [false, true]) {
+      const store = chaosStore(memoryStore());
+      const world = memoryWorld(() => store);
+      const process = world.process(typeDefs, films().resolvers, { identify: () => 1 }, { entityTags });
+      await read(process, CACHED);
+      store.chaos.calls.clear();
+      await read(process, CACHED);
+      expect([...store.chaos.calls]).toEqual([["read", 1]]);
+    }
   });
 });
 
@@ -372,16 +291,7 @@ function exchange(types: string, cached: () => unknown, changed: () => unknown, 
   const clock = new FakeClock();
   const process = start(
     `type Query { cached: Cached @cached(maxAge: 60) } type Mutation { change: Changed } ${types}`,
-    {
-      Query: {
-        cached: () => {
-          loads++;
-          return cached();
-        },
-      },
-      Mutation: { change: changed },
-      ...resolvers,
-    },
+    { Query: { cached: () => (loads++, cached()) }, Mutation: { change: changed }, ...resolvers },
     { logger, testing: { clock } },
   );
   /** Returns whether the mutation invalidates the cached value. */
@@ -419,8 +329,7 @@ describe("an entity is recognised", () => {
       return this.row.movie;
     }
   }
-  const lazily = (value: unknown): object =>
-    Object.defineProperty({}, "movie", { get: () => Promise.resolve(value), enumerable: true });
+  const withGetter = (get: () => unknown): object => Object.defineProperty({}, "movie", { get, enumerable: true });
   const cyclic = (): object => {
     const movie: Record<string, unknown> = { id: 7 };
     movie.self = movie;
@@ -457,15 +366,13 @@ describe("an entity is recognised", () => {
     "if it is another one": [() => ({ movie: { id: 70 } })],
     "in a method, which only GraphQL calls": [() => ({ movie: () => ({ id: 7 }) }), "got a method"],
     "in a promise of a getter, which is reported": [
-      () => lazily({ id: 7 }),
+      () => withGetter(() => Promise.resolve({ id: 7 })),
       "`Mutation.change`: entityTags: expected the entities at `Changed.movie`, got a promise of a getter; they are not invalidated; return them as objects, or name their tags in @invalidates",
     ],
     "in a getter that fails, which is reported": [
       () =>
-        Object.defineProperty({}, "movie", {
-          get: () => {
-            throw new Error("no connection");
-          },
+        withGetter(() => {
+          throw new Error("no connection");
         }),
       "expected the entities at `Changed.movie`, got an error (no connection)",
     ],
@@ -498,11 +405,8 @@ describe("an entity is recognised", () => {
     let movie: Record<string, unknown> = { id: 7 };
     for (let level = 0; level < 20_000; level++) movie = { level, next: movie };
     const types = "type Cached { movie: Movie } type Changed { movie: Movie } type Movie { id: ID next: Movie }";
-    const { isInvalidated } = exchange(
-      types,
-      () => seven,
-      () => ({ movie }),
-    );
+    const changed = () => ({ movie });
+    const { isInvalidated } = exchange(types, () => seven, changed);
     expect(await isInvalidated()).toBe(true);
   });
 
@@ -517,24 +421,12 @@ describe("an entity is recognised", () => {
   });
 
   it("by an id that is a custom scalar", async () => {
-    class Uuid {
-      readonly text: string;
-      constructor(text: string) {
-        this.text = text;
-      }
-      toJSON(): string {
-        return this.text;
-      }
-    }
-    const UUID = new GraphQLScalarType({ name: "UUID", serialize: (value) => (value as Uuid).text ?? value });
+    const uuid = { text: "u-7", toJSON: () => "u-7" };
+    const UUID = new GraphQLScalarType({ name: "UUID", serialize: (value) => (value as typeof uuid).text ?? value });
     const types =
       "scalar UUID type Cached { movie: Movie } type Changed { movie: Movie } type Movie { id: UUID! title: String }";
-    const { isInvalidated } = exchange(
-      types,
-      () => ({ movie: { id: "u-7" } }),
-      () => ({ movie: { id: new Uuid("u-7") } }),
-      { UUID },
-    );
+    const changed = () => ({ movie: { id: uuid } });
+    const { isInvalidated } = exchange(types, () => ({ movie: { id: "u-7" } }), changed, { UUID });
     expect(await isInvalidated()).toBe(true);
   });
 });
@@ -567,106 +459,85 @@ describe("the type of an entity of an interface or union", () => {
   const isFilm = (value: unknown): boolean => (value as { film?: unknown }).film === true;
   const film = { id: 7, film: true };
   const named = { ...film, __typename: "Film" };
-  const resolveType = { __resolveType: () => "Film" };
-
-  const cases: Readonly<Record<string, readonly [changed: unknown, resolvers: object, isInvalidated: boolean]>> = {
-    "is its `__typename`": [named, {}, true],
-    "is the one in `__typename`, not another with the same id": [{ id: 7, __typename: "Serial" }, {}, false],
-    "is found by a synchronous isTypeOf": [
-      film,
-      { Film: { __isTypeOf: isFilm }, Serial: { __isTypeOf: () => false } },
-      true,
-    ],
-    "is unknown if only `resolveType` knows it": [film, { Any: resolveType }, false],
-    "is unknown if isTypeOf is asynchronous": [film, { Film: { __isTypeOf: async () => true } }, false],
-    "is unknown if isTypeOf rejects": [
-      film,
-      { Film: { __isTypeOf: () => Promise.reject(new Error("no type")) } },
-      false,
-    ],
-    "is unknown if isTypeOf throws": [
-      film,
-      {
-        Film: {
-          __isTypeOf: (value: unknown) => {
-            if (isFilm(value) && !Object.hasOwn(value as object, "__typename")) throw new Error("no type");
-            return true;
-          },
-        },
-      },
-      false,
-    ],
+  const typeOf = (__isTypeOf: unknown) => ({ Film: { __isTypeOf }, Serial: { __isTypeOf: () => false } });
+  const failForFilm = (value: object): boolean => {
+    if (isFilm(value) && !Object.hasOwn(value, "__typename")) throw new Error("no type");
+    return true;
   };
-  for (const [what, [changed, resolvers, expected]] of Object.entries(cases))
-    it(what, async () => {
-      const { isInvalidated } = exchange(
-        types,
-        () => ({ node: named }),
-        () => ({ any: changed }),
-        resolvers,
-      );
-      expect(await isInvalidated()).toBe(expected);
-    });
+
+  it.each<[what: string, changed: object, resolvers: object, isInvalidated: boolean]>([
+    ["is its `__typename`", named, {}, true],
+    ["is the one in `__typename`, not another with the same id", { id: 7, __typename: "Serial" }, {}, false],
+    ["is found by a synchronous isTypeOf", film, typeOf(isFilm), true],
+    ["is unknown if only `resolveType` knows it", film, { Any: { __resolveType: () => "Film" } }, false],
+    ["is unknown if isTypeOf is asynchronous", film, typeOf(async () => true), false],
+    ["is unknown if isTypeOf rejects", film, typeOf(() => Promise.reject(new Error("no type"))), false],
+    ["is unknown if isTypeOf throws", film, typeOf(failForFilm), false],
+  ])("%s", async (_, changed, resolvers, expected) => {
+    const { isInvalidated } = exchange(
+      types,
+      () => ({ node: named }),
+      () => ({ any: changed }),
+      resolvers,
+    );
+    expect(await isInvalidated()).toBe(expected);
+  });
 });
 
 describe("a value with many entities", () => {
   const sdl = /* GraphQL */ `
     type Query {
+      movie(id: ID!): Movie @cached(maxAge: 60)
       movies(n: Int!): [Movie!] @cached(maxAge: 60)
       mixed: Mixed @cached(maxAge: 60)
     }
-    type Mutation { rate(id: ID!): Movie write(id: ID!): Writer touch(id: ID!): Int @invalidates(tags: ["Movie:{$args.id}"]) }
+    type Mutation {
+      rate(id: ID!): Movie
+      rateMany: [Movie]
+      write(id: ID!): Writer
+      touch(id: ID!): Int @invalidates(tags: ["Movie:{$args.id}"])
+    }
     type Mixed { movies: [Movie!] writers: [Writer!] }
     type Movie { id: ID! }
     type Writer { id: ID! }
   `;
   const list = (n: number): Row[] => Array.from({ length: n }, (_, id) => ({ id }));
+  const MANY = "{ movies(n: 1000) { id } }";
+  const MIXED = "{ mixed { movies { id } } }";
 
-  /** Counts the tags of the values that a process reads. */
-  async function tagsOf({ ask, cache }: Process, query: string): Promise<number> {
-    const context = {};
-    let count = 0;
-    const onRead = (_: string, report: ReadReport): void => {
-      if (report.outcome !== "bypassed") count = report.subjects.length;
-    };
-    partsOf(cache, "test").requestStates.observe(context, { onRead });
-    await dataOf(ask(query, context));
-    return count;
-  }
-
-  function many(world = memoryWorld()) {
+  function many() {
     const loads: string[] = [];
-    const entity = (_: unknown, { id }: { id: string }) => ({ id });
+    const load = <Value>(what: string, value: Value): Value => (loads.push(what), value);
+    const entity = (_: unknown, { id }: Args) => ({ id });
     const resolvers = {
       Query: {
-        movies: (_: unknown, { n }: { n: number }) => {
-          loads.push(`movies ${n}`);
-          return list(n);
-        },
-        mixed: () => {
-          loads.push("mixed");
-          return { movies: list(150), writers: list(60) };
-        },
+        movie: (_: unknown, { id }: Args) => load(id, { id }),
+        movies: (_: unknown, { n }: { n: number }) => load(`movies ${n}`, list(n)),
+        mixed: () => load("mixed", { movies: list(150), writers: list(60) }),
       },
-      Mutation: { rate: entity, write: entity, touch: () => 1 },
+      Mutation: { rate: entity, rateMany: () => list(1_000), write: entity, touch: () => 1 },
     };
-    return { loads, resolvers, process: start(sdl, resolvers, { world }) };
+    const world = memoryWorld();
+    return { loads, process: start(sdl, resolvers, { world }), without: world.process(sdl, resolvers) };
   }
 
   it("has at most 100 tags: beyond that, one for the type", async () => {
-    const { process } = many();
-    const queries = [99, 100, 101, 1_000].map((n) => `{ movies(n: ${n}) { id } }`);
+    const { ask, cache } = many().process;
     const counts: number[] = [];
-    for (const query of [...queries, "{ mixed { movies { id } } }"]) counts.push(await tagsOf(process, query));
+    const onRead = (_: string, report: ReadReport): void => {
+      if (report.outcome !== "bypassed") counts.push(report.subjects.length);
+    };
+    for (const query of [...[99, 100, 101, 1_000].map((n) => `{ movies(n: ${n}) { id } }`), MIXED]) {
+      const context = {};
+      partsOf(cache, "test").requestStates.observe(context, { onRead });
+      await dataOf(ask(query, context));
+    }
     // Those of the types as well: `Movie`, `Writer`.
     expect(counts).toEqual([100, 101, 2, 2, 63]);
   });
 
   it("is invalidated by every invalidation of the type, in whichever process, and by no other", async () => {
-    const world = memoryWorld();
-    const { process, loads, resolvers } = many(world);
-    const without = world.process(sdl, resolvers);
-    const QUERY = "{ movies(n: 1000) { id } }";
+    const { process, without, loads } = many();
     const changes: readonly (() => Promise<unknown>)[] = [
       () => read(process, "mutation { rate(id: 5000) { id } }"),
       () => read(process, "mutation { touch(id: 3) }"),
@@ -674,72 +545,48 @@ describe("a value with many entities", () => {
       () => without.cache.invalidateTags(["Movie:4"]),
       () => read(without, "mutation { touch(id: 3) }"),
       () => process.cache.mutate({ tags: ["Movie:4"] }, () => undefined),
+      async () => undefined,
     ];
     for (const [nth, change] of changes.entries()) {
-      await read(process, QUERY);
+      await read(process, MANY);
       expect(loads).toHaveLength(nth + 1);
       await change();
       await read(process, "mutation { write(id: 3) { id } }");
       await process.cache.invalidateTags(["Movies:4", "Movies"]);
     }
-    await read(process, QUERY);
-    expect(loads).toHaveLength(changes.length + 1);
+    await read(process, MANY);
+    expect(loads).toHaveLength(changes.length);
   });
 
   it("keeps the tags of the types with fewer entities", async () => {
     const { process, loads } = many();
-    const QUERY = "{ mixed { movies { id } } }";
-    await read(process, QUERY);
-    await read(process, "mutation { write(id: 60) { id } }");
-    await read(process, QUERY);
-    expect(loads).toEqual(["mixed"]);
-    await read(process, "mutation { write(id: 59) { id } }");
-    await read(process, QUERY);
-    await read(process, "mutation { rate(id: 5000) { id } }");
-    await read(process, QUERY);
-    expect(loads).toEqual(["mixed", "mixed", "mixed"]);
+    for (const [mutation, count] of [
+      ["write(id: 60)", 1],
+      ["write(id: 59)", 2],
+      ["rate(id: 5000)", 3],
+    ] as const) {
+      await read(process, MIXED);
+      await read(process, `mutation { ${mutation} { id } }`);
+      await read(process, MIXED);
+      expect(loads).toHaveLength(count);
+    }
   });
 
   it("invalidates each of them if a mutation returns it", async () => {
-    const { process, loads } = exchangeMany();
-    for (const id of [0, 500, 999]) await read(process, `{ movie(id: ${id}) { id } }`);
-    await read(process, "mutation { rateAll { id } }");
-    for (const id of [0, 500, 999]) await read(process, `{ movie(id: ${id}) { id } }`);
+    const { process, loads } = many();
+    const readSome = async (): Promise<unknown> =>
+      read(process, "{ a: movie(id: 0) { id } b: movie(id: 500) { id } c: movie(id: 999) { id } }");
+    await readSome();
+    await read(process, "mutation { rateMany { id } }");
+    await readSome();
     expect(loads).toEqual(["0", "500", "999", "0", "500", "999"]);
   });
-
-  function exchangeMany() {
-    const loads: string[] = [];
-    const movie = (_: unknown, { id }: { id: string }) => {
-      loads.push(id);
-      return { id };
-    };
-    const process = start(
-      "type Query { movie(id: ID!): Movie @cached(maxAge: 60) } type Mutation { rateAll: [Movie] } type Movie { id: ID! }",
-      { Query: { movie }, Mutation: { rateAll: () => list(1_000) } },
-    );
-    return { process, loads };
-  }
 
   it("is not stored while a write to one of them runs", async () => {
     const { process, loads } = many();
     await process.cache.mutate({ tags: ["Movie:4"] }, async () => {
-      await read(process, "{ movies(n: 1000) { id } }");
-      await read(process, "{ movies(n: 1000) { id } }");
+      for (let nth = 0; nth < 2; nth++) await read(process, MANY);
     });
     expect(loads).toHaveLength(2);
-  });
-});
-
-describe("the cost of entity tags", () => {
-  it("is no further round trip on a hit", async () => {
-    for (const entityTags of [false, true]) {
-      const store = chaosStore(memoryStore());
-      const process = memoryWorld(() => store).process(typeDefs, films().resolvers, {}, { entityTags });
-      await read(process, "{ movies { stars } }");
-      store.chaos.calls.clear();
-      await read(process, "{ movies { stars } }");
-      expect([...store.chaos.calls]).toEqual([["read", 1]]);
-    }
   });
 });

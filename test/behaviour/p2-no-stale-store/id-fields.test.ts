@@ -1,7 +1,5 @@
 import { settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { openSite, SERVERS } from "../../responses/site.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
@@ -26,10 +24,7 @@ const idFields = { Movie: "slug", Rating: ["movieId", "userId"] };
 
 function start(world = memoryWorld(), options: object = { idFields }) {
   const loads: string[] = [];
-  const load = <Value>(what: string, value: Value): Value => {
-    loads.push(what);
-    return value;
-  };
+  const load = <Value>(what: string, value: Value): Value => (loads.push(what), value);
   type Args = { readonly slug: string; readonly movieId: string; readonly userId: string };
   const process = world.process(
     typeDefs,
@@ -148,71 +143,5 @@ describe.each(SERVERS)("whole responses on %s", (server) => {
     await ask('mutation { rename(slug: "alien") { title } }');
     await ask("{ movie { title } }");
     expect(executions).toBe(2);
-  });
-});
-
-describe("the option idFields", () => {
-  const sdl = /* GraphQL */ `
-    type Query { movie: Movie color: Color }
-    type Movie { slug(upper: Boolean): String tags: [String] self: Movie code: ID color: Color }
-    enum Color { RED }
-    interface Node { id: ID }
-  `;
-  const fields = "it has slug, tags, self, code, color";
-  const REFUSED: readonly (readonly [given: unknown, message: string])[] = [
-    [
-      "slug",
-      '`idFields`: expected an object of fields by type, such as { Movie: "slug", Rating: ["movieId", "userId"] }, got "slug"',
-    ],
-    [
-      ["slug"],
-      '`idFields`: expected an object of fields by type, such as { Movie: "slug", Rating: ["movieId", "userId"] }, got an array',
-    ],
-    [
-      { Movies: "slug" },
-      "`idFields.Movies`: expected the name of an object type of the schema that is no root type, got the name of no type; did you mean `Movie`?",
-    ],
-    [
-      { Query: "movie" },
-      "`idFields.Query`: expected the name of an object type of the schema that is no root type, got that of a root type",
-    ],
-    [
-      { Node: "id" },
-      "`idFields.Node`: expected the name of an object type of the schema that is no root type, got that of another type",
-    ],
-    [{ Movie: "sluq" }, `\`idFields.Movie\`: expected names of fields of the type, got "sluq"; ${fields}`],
-    [{ Movie: 7 }, `\`idFields.Movie\`: expected names of fields of the type, got 7; ${fields}`],
-    [
-      { Movie: ["code", "__proto__"] },
-      `\`idFields.Movie\`: expected names of fields of the type, got "__proto__"; ${fields}`,
-    ],
-    [{ Movie: [] }, "`idFields.Movie`: expected the name of a field, or several different ones, got none or one twice"],
-    [
-      { Movie: ["code", "code"] },
-      "`idFields.Movie`: expected the name of a field, or several different ones, got none or one twice",
-    ],
-    [
-      { Movie: "slug" },
-      "`idFields.Movie`: expected fields without arguments that return a scalar or an enum, got `slug`, one with arguments",
-    ],
-    [
-      { Movie: "tags" },
-      "`idFields.Movie`: expected fields without arguments that return a scalar or an enum, got `tags`, one of the type [String]",
-    ],
-    [
-      { Movie: "self" },
-      "`idFields.Movie`: expected fields without arguments that return a scalar or an enum, got `self`, one of the type Movie",
-    ],
-    [
-      { Movie: ["code", "color"] },
-      "`idFields.Movie`: expected fields whose objects have what clients get, got `color`, an enum with internal values",
-    ],
-  ];
-
-  it.each(REFUSED)("is refused as %j", (given, message) => {
-    const cache = createCache({ defaultScope: "PUBLIC" });
-    onTestFinished(() => cache.close());
-    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: { Color: { RED: 1 } } });
-    expect(() => applyCached(schema, cache, { idFields: given as never })).toThrow(`applyCached: ${message}`);
   });
 });

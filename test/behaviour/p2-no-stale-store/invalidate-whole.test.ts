@@ -1,287 +1,230 @@
-import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
-import { memoryStore } from "graphql-cached";
+import { settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { VersionedSource } from "../../support/versioned-source.js";
-import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
-
-const typeDefs = (type = "Int") => /* GraphQL */ `
-  type Query {
-    product(id: ID!, lang: String): ${type} @cached(maxAge: 60)
-    mine(id: ID!): Int @cached(maxAge: 60, scope: PRIVATE)
-    found(id: ID!): Item @cached(maxAge: 60, key: ["$args", "$selection"])
-    other(id: ID!): Int @cached(maxAge: 60)
-  }
-  type Item { a: Int b: Int }
-`;
-
-/** A source whose values are the number of the last write, and that counts its loads. */
-class Source extends VersionedSource {
-  start(world: World, { type = "Int", ...options }: { type?: string; [option: string]: unknown } = {}): Shop {
-    const item = async () => this.load().then((n) => ({ a: n, b: n }));
-    const { load } = this;
-    const process = world.process(typeDefs(type), { Query: { product: load, mine: load, other: load, found: item } }, {
-      identify: (context: { user?: string }) => context.user,
-      ...options,
-    } as never);
-    const batch = async (ids: readonly unknown[]) => Promise.all(ids.map(() => this.load()));
-    const loader = process.cache.loader({ name: "Product", batch, maxAge: 60 });
-    const own = process.cache.loader({ name: "Own", batch, maxAge: 60, scope: "PRIVATE" });
-    return {
-      ...process,
-      read: (query, user) => dataOf(process.ask(query, { user })),
-      load: (id) => loader({}).load(id),
-      loadOwn: (id, user) => own({ user }).load(id),
-    };
-  }
-}
-
-interface Shop extends Process {
-  read(query: string, user?: string): Promise<unknown>;
-  load(id: unknown): Promise<unknown>;
-  loadOwn(id: unknown, user: string): Promise<unknown>;
-}
+import { partsOf } from "../../../src/core/parts.js";
+import { fleet, type Shop, Source } from "../../support/shop.js";
+import { memoryWorld, onEachStore } from "../../support/world.js";
 
 onEachStore("cache.invalidate of a whole field", (world) => {
   it("reaches the entries of all arguments, identities, selections and releases, and no other field", async () => {
     const shared = world();
     const source = new Source();
-    const [shop, release] = [source.start(shared), source.start(shared, { type: "Float" })];
-    const queries = [
-      ["{ product(id: 1) }"],
-      ['{ product(id: 2, lang: "de") }'],
-      ["{ mine(id: 1) }", "ann"],
-      ["{ mine(id: 1) }", "bob"],
-      ["{ found(id: 1) { a } }"],
-      ["{ found(id: 1) { a b } }"],
+    const [shop, release] = [source.start(shared), source.start(shared, { type: "NewItem" })];
+    const all = [
+      ["field"],
+      ['field(id: 2, lang: "de") { version }'],
+      ["mine", 1, "ann"],
+      ["mine", 1, "bob"],
+      ["selected"],
+      ["selected(id: 7) { version id }"],
     ] as const;
-    for (const [query, user] of queries) await shop.read(query, user);
-    await release.read("{ product(id: 1) }");
-    await shop.read("{ other(id: 1) }");
-    await waitForStores(shop, 7);
-    await waitForStores(release);
-    for (const [query, user] of queries) await shop.read(query, user);
-    expect(source.loads).toBe(8);
+    const readAll = async () => [
+      await Promise.all(all.map((read) => shop.read(...(read as unknown as [string])))),
+      await release.read("field"),
+      await shop.read("other"),
+    ];
+    const same = (version: number, ofOther: number) => [all.map(() => version), version, ofOther];
+    expect(await readAll()).toEqual(same(1, 1));
+    for (const { drain } of [shop, release]) await drain();
+    expect([await readAll(), source.loads]).toEqual([same(1, 1), 8]);
     source.version = 2;
-    for (const coordinate of ["Query.product", "Query.mine", "Query.found"])
+    for (const coordinate of ["Query.field", "Query.mine", "Query.selected"])
       await shop.cache.invalidate({ coordinate });
-    for (const [query, user] of queries) expect(JSON.stringify(await shop.read(query, user))).not.toContain("1");
-    expect(await release.read("{ product(id: 1) }")).toEqual({ product: 2 });
-    expect(await shop.read("{ other(id: 1) }")).toEqual({ other: 1 });
-    expect(source.loads).toBe(15);
-  });
-
-  it("keeps a value from being served whose load began before, although it is stored afterwards", async () => {
-    const shared = world();
-    const source = new Source();
-    const [loading, other] = [source.start(shared), source.start(shared)];
-    const held = gate();
-    source.hold = held.passed;
-    const first = loading.read("{ product(id: 1) }");
-    await expect.poll(() => source.loads).toBe(1);
-    source.hold = undefined;
-    source.version = 2;
-    await other.cache.invalidate({ coordinate: "Query.product" });
-    expect(await loading.read("{ product(id: 1) }")).toEqual({ product: 2 });
-    held.open();
-    expect(await first).toEqual({ product: 1 });
-    await waitForStores(loading, 2);
-    expect([await loading.read("{ product(id: 1) }"), await other.read("{ product(id: 1) }")]).toEqual([
-      { product: 2 },
-      { product: 2 },
-    ]);
+    expect([await readAll(), source.loads]).toEqual([same(2, 1), 15]);
   });
 
   it("invalidates a loader, one entry of it, or the entry of one identity", async () => {
     const shared = world();
     const source = new Source();
-    const [one, two] = [source.start(shared), source.start(shared)];
-    const readAll = async ({ load, loadOwn }: Shop) => [
-      await load(1),
-      await load(2),
-      await loadOwn(1, "ann"),
-      await loadOwn(1, "bob"),
+    const [{ read, drain }, { cache }] = [source.start(shared), source.start(shared)];
+    const readAll = async () => {
+      const values = [await read("Loader", 1), await read("Loader", 2)];
+      const own = [await read("Own", 1, "ann"), await read("Own", 1, "bob")];
+      await drain();
+      return [...values, ...own];
+    };
+    expect(await readAll()).toEqual([1, 1, 1, 1]);
+    const steps: readonly (readonly [targets: readonly object[], values: readonly number[]])[] = [
+      [
+        [
+          { loader: "Loader", id: 1 },
+          { loader: "Own", id: 1, private: "ann" },
+        ],
+        [2, 1, 2, 1],
+      ],
+      [[{ loader: "Loader" }], [3, 3, 2, 1]],
+      [[{ loader: "Own" }], [3, 3, 4, 4]],
     ];
-    expect(await readAll(one)).toEqual([1, 1, 1, 1]);
-    await waitForStores(one, 4);
-    source.version = 2;
-    await two.cache.invalidate({ loader: "Product", id: 1 });
-    await two.cache.invalidate({ loader: "Own", id: 1, private: "ann" });
-    expect(await readAll(one)).toEqual([2, 1, 2, 1]);
-    await waitForStores(one, 6);
-    source.version = 3;
-    await two.cache.invalidate({ loader: "Product" });
-    expect(await readAll(one)).toEqual([3, 3, 2, 1]);
-    await waitForStores(one, 8);
-    source.version = 4;
-    await two.cache.invalidate({ loader: "Own" });
-    expect(await readAll(one)).toEqual([3, 3, 4, 4]);
+    for (const [targets, values] of steps) {
+      source.version++;
+      for (const target of targets) await cache.invalidate(target as never);
+      expect(await readAll()).toEqual(values);
+    }
   });
 
   it("clears everything under the prefix: fields and loaders, and nothing of another prefix", async () => {
-    const shared = world();
     const source = new Source();
-    const shop = source.start(shared);
-    const stranger = source.start(world());
-    const read = async ({ load, read }: Shop) => [await read("{ product(id: 1) mine(id: 1) }", "ann"), await load(1)];
-    await read(stranger);
-    await read(shop);
-    await waitForStores(shop, 3);
-    await waitForStores(stranger, 3);
+    const [shop, stranger] = [source.start(world()), source.start(world())];
+    const readAll = async ({ read }: Shop) => [
+      await read("field"),
+      await read("mine", 7, "ann"),
+      await read("Loader"),
+      await read("Call"),
+    ];
+    for (const one of [shop, stranger]) {
+      await readAll(one);
+      await one.drain();
+    }
     source.version = 2;
     await shop.cache.clear();
-    expect(await read(shop)).toEqual([{ product: 2, mine: 2 }, 2]);
-    expect(await read(stranger)).toEqual([{ product: 1, mine: 1 }, 1]);
+    expect([await readAll(shop), await readAll(stranger)]).toEqual([
+      [2, 2, 2, 2],
+      [1, 1, 1, 1],
+    ]);
   });
 });
 
-describe("cache.invalidate of a whole field", () => {
-  it("costs the same number of store operations for one entry and for a thousand", async () => {
-    const operations: Record<string, number>[] = [];
-    for (const count of [1, 1_000]) {
-      const store = chaosStore(memoryStore());
-      const source = new Source();
-      const shop = source.start(memoryWorld(() => store));
-      await Promise.all(Array.from({ length: count }, (_, id) => shop.load(id)));
-      await Promise.all(Array.from({ length: count }, (_, id) => shop.read(`{ product(id: ${id}) }`)));
-      await waitForStores(shop, 2 * count);
+describe("the cost of cache.invalidate", () => {
+  it("of a whole field is the same number of store operations for one entry and for two hundred", async () => {
+    const operations: object[] = [];
+    for (const count of [1, 200]) {
+      const { store, shops } = fleet(1);
+      const [{ cache, read }] = shops as [Shop];
+      await Promise.all(Array.from({ length: count }, (_, id) => Promise.all([read("Loader", id), read("field", id)])));
+      await settle();
       store.chaos.calls.clear();
-      await shop.cache.invalidate({ coordinate: "Query.product" });
-      await shop.cache.invalidate({ loader: "Product" });
-      await shop.cache.clear();
+      await cache.invalidate({ coordinate: "Query.field" });
+      await cache.invalidate({ loader: "Loader" });
+      await cache.clear();
       await settle();
       operations.push(Object.fromEntries(store.chaos.calls));
     }
     // Each record is read back once: the log may have others that this process does not know.
-    expect(operations[0]).toEqual({ appendClock: 3, readClock: 3 });
-    expect(operations[1]).toEqual(operations[0]);
+    expect(operations).toEqual([1, 2].map(() => ({ appendClock: 3, readClock: 3 })));
   });
 
   it("is one record of the invalidation clock for each call", async () => {
-    const store = chaosStore(memoryStore());
-    const shop = new Source().start(memoryWorld(() => store));
-    await shop.read("{ product(id: 1) other(id: 1) }");
-    await waitForStores(shop, 2);
+    const { store, shops } = fleet(1);
+    const [{ cache, read }] = shops as [Shop];
+    await read("field");
+    await settle();
     store.chaos.calls.clear();
-    await Promise.all(Array.from({ length: 50 }, () => shop.cache.invalidate({ coordinate: "Query.product" })));
+    await Promise.all(Array.from({ length: 50 }, () => cache.invalidate({ coordinate: "Query.field" })));
     expect(store.chaos.calls.get("appendClock")).toBe(50);
   });
 
-  it("is repeated until the store confirms it, and until then only this field is read without the store", async () => {
-    const clock = new FakeClock();
-    const store = chaosStore(memoryStore({ clock }));
-    const source = new Source();
-    const shared = memoryWorld(() => store);
-    const [shop, other] = [source.start(shared, { testing: { clock } }), source.start(shared, { testing: { clock } })];
-    const query = "{ product(id: 1) other(id: 1) }";
-    await shop.read(query);
+  it("of 10,000 tags in one call is two steps of the store, which reach exactly their values", async () => {
+    const { source, store, shops } = fleet(2);
+    const [one, other] = shops as [Shop, Shop];
+    const readAll = async ({ read }: Shop) => Promise.all([0, 9_999, 10_000].map((id) => read("tagged", id)));
+    await readAll(one);
     await settle();
     source.version = 2;
-    store.chaos.mode = "throws";
-    const message = { code: "CACHED_STORE_UNAVAILABLE" };
-    await expect(shop.cache.invalidate({ coordinate: "Query.product" })).rejects.toMatchObject(message);
-    expect(shop.events.filter(({ name }) => name === "store.failed")).not.toEqual([]);
-    store.chaos.mode = undefined;
-    expect(await shop.read(query)).toEqual({ product: 2, other: 1 });
-    expect(shop.outcomes()).toEqual({ loaded: 2, hit: 1, "bypassed(STORE_UNAVAILABLE)": 1 });
-    await clock.advance(300);
-    expect(await other.read(query)).toEqual({ product: 2, other: 1 });
-    await settle();
-    expect(await shop.read(query)).toEqual({ product: 2, other: 1 });
-    expect(shop.outcomes()).toMatchObject({ hit: 3, "bypassed(STORE_UNAVAILABLE)": 1 });
+    store.chaos.calls.clear();
+    await one.cache.invalidateTags(Array.from({ length: 10_000 }, (_, id) => `Item:${id}`));
+    // 10,000 tags and that of their type: one more than a record has.
+    expect(store.chaos.calls.get("appendClock")).toBe(2);
+    expect(await readAll(other)).toEqual([2, 2, 1]);
   });
 
-  it("is attempted once more while the cache closes", async () => {
-    const clock = new FakeClock();
-    const store = chaosStore(memoryStore({ clock }));
-    const source = new Source();
-    const shared = memoryWorld(() => store);
-    const [shop, other] = [source.start(shared, { testing: { clock } }), source.start(shared, { testing: { clock } })];
-    await shop.read("{ product(id: 1) }");
+  it.each(["tagged", "found"])(
+    "of 140,000 other tags is the values whose invalidation the store has dropped from its log, also in a process that has slept: %s",
+    async (what) => {
+      const { source, shops } = fleet(3);
+      const [process, sleeping, third] = shops as [Shop, Shop, Shop];
+      for (const { read } of [process, sleeping]) await read(what);
+      await settle();
+      source.version = 2;
+      await third.cache.invalidateTags(["Item:7"]);
+      for (let nth = 0; nth < 14; nth++)
+        await third.cache.invalidateTags(Array.from({ length: 10_000 }, (_, id) => `Other${nth}:${id}`));
+      await process.read("field");
+      for (const { read } of shops) expect(await read(what)).toBe(2);
+    },
+  );
+});
+
+describe("more unconfirmed invalidations than can be kept", () => {
+  const MANY = Array.from({ length: 10_001 }, (_, nth) => `tag ${nth}`);
+
+  it("become a clear, until whose confirmation nothing is read, and are reported", async () => {
+    const { clock, store, world, source } = fleet(0);
+    const lines: string[] = [];
+    const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+    const { cache, read, events, outcomes } = source.start(world, { testing: { clock }, logger });
+    await read("field");
     await settle();
-    source.version = 2;
+    expect([await read("field"), source.loads]).toEqual([1, 1]);
     store.chaos.mode = "throws";
-    await expect(shop.cache.invalidate({ coordinate: "Query.product" })).rejects.toThrow();
-    await expect(shop.cache.clear()).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+    source.version = 2;
+    await expect(cache.invalidateTags(MANY)).rejects.toThrow();
+    expect(events.filter(({ name }) => name === "invalidations.overflowed")).toHaveLength(1);
+    expect(lines.filter((line) => line.includes("more than 10000 keys or tags"))).toHaveLength(1);
+    // None of the names concerns this entry, but nobody can tell any more.
+    expect(await read("field")).toBe(2);
     store.chaos.mode = undefined;
-    await shop.cache.close();
-    expect(await other.read("{ product(id: 1) }")).toEqual({ product: 2 });
+    await clock.advance(6_000);
+    expect(await read("field")).toBe(2);
+    await settle();
+    const { loads } = source;
+    expect([await read("field"), source.loads, outcomes().hit]).toEqual([2, loads, 2]);
   });
 
-  it("stores nothing of the field for replicaLagMs, and everything of others", async () => {
-    const clock = new FakeClock();
-    const source = new Source();
-    const options = { testing: { clock }, invalidation: { replicaLagMs: 500 } };
-    const shop = source.start(
-      memoryWorld(() => memoryStore({ clock })),
-      options,
-    );
-    await shop.cache.invalidate({ coordinate: "Query.product" });
-    // What a replica returns that lags behind the write.
-    expect(await shop.read("{ product(id: 1) other(id: 1) }")).toEqual({ product: 1, other: 1 });
+  it("are no names to remember any more, however many fail", async () => {
+    const { clock, store, source, shops } = fleet(1);
+    const [{ cache, read }] = shops as [Shop];
+    await read("field");
     await settle();
+    const { invalidations } = partsOf(cache, "test");
+    store.chaos.mode = "throws";
+    const fail = (tags: string[]): Promise<void> => expect(cache.invalidateTags(tags)).rejects.toThrow();
+    await fail(MANY);
+    const { changes } = invalidations;
+    for (let nth = 0; nth < 10; nth++) await fail([`another ${nth}`]);
+    expect(invalidations.changes).toBe(changes);
     source.version = 2;
-    await clock.advance(499);
-    expect(await shop.read("{ product(id: 1) other(id: 1) }")).toEqual({ product: 2, other: 1 });
-    await settle();
-    source.version = 3;
-    await clock.advance(1);
-    expect(await shop.read("{ product(id: 1) }")).toEqual({ product: 3 });
-    await settle();
-    source.version = 4;
-    expect(await shop.read("{ product(id: 1) }")).toEqual({ product: 3 });
+    await expect(cache.invalidate({ coordinate: "Query.field", args: { id: 7 } })).rejects.toThrow();
+    store.chaos.mode = undefined;
+    await clock.advance(6_000);
+    expect(await read("field")).toBe(2);
   });
 });
 
 describe("a target of cache.invalidate", () => {
-  const mistakes: Readonly<Record<string, readonly [target: unknown, code: string, message: string]>> = {
-    "no object": ["Query.product", "CACHED_OPTION_INVALID", "expected an object"],
-    "neither a coordinate nor a loader": [{}, "CACHED_OPTION_INVALID", "`coordinate`: expected the coordinate"],
-    "a coordinate without a value": [{ coordinate: undefined }, "CACHED_OPTION_INVALID", "got undefined"],
-    "a loader without a value": [{ loader: undefined }, "CACHED_OPTION_INVALID", "`loader`: expected the name"],
-    both: [{ coordinate: "Query.product", loader: "Product" }, "CACHED_OPTION_INVALID", "got both"],
-    "a loader beside a coordinate, without a value": [
-      { coordinate: "Query.product", loader: undefined },
-      "CACHED_OPTION_INVALID",
-      "got both",
-    ],
-    "an unknown coordinate": [{ coordinate: "Query.prodcut" }, "CACHED_COORDINATE_UNKNOWN", "Query.product"],
-    "an unknown loader": [
-      { loader: "Prodcut" },
-      "CACHED_COORDINATE_UNKNOWN",
-      "known loaders and functions: Product, Own",
-    ],
-    "the coordinate of a field as a loader": [{ loader: "Query.product" }, "CACHED_COORDINATE_UNKNOWN", "loader"],
-    "an unknown property of a loader": [{ loader: "Product", args: {} }, "CACHED_OPTION_INVALID", "`args`: unknown"],
-    "an undefined id": [{ loader: "Product", id: undefined }, "CACHED_OPTION_INVALID", "`id`: expected the id"],
-    "a null id": [{ loader: "Product", id: null }, "CACHED_OPTION_INVALID", "got null"],
-    "an undefined identity": [{ loader: "Own", id: 1, private: undefined }, "CACHED_OPTION_INVALID", "`private`"],
-    "no identity for a PRIVATE loader": [{ loader: "Own", id: 1 }, "CACHED_KEY_UNUSABLE", "PRIVATE"],
-    "an identity alone": [{ loader: "Own", private: "ann" }, "CACHED_KEY_UNUSABLE", "`id`: expected the id"],
-    "an identity for a PUBLIC loader": [{ loader: "Product", id: 1, private: "ann" }, "CACHED_KEY_UNUSABLE", "leave"],
-    "an id without a key": [{ loader: "Product", id: () => 1 }, "CACHED_KEY_UNUSABLE", "`id`"],
-    "undefined arguments": [{ coordinate: "Query.product", args: undefined }, "CACHED_OPTION_INVALID", "`args`"],
-    "no required argument": [{ coordinate: "Query.product", args: {} }, "CACHED_KEY_UNUSABLE", "argument `id`"],
-  };
-  for (const [what, [target, code, message]] of Object.entries(mistakes))
-    it(`is refused with ${code} and invalidates nothing: ${what}`, async () => {
-      const source = new Source();
-      const shop = source.start(memoryWorld());
-      await shop.read("{ product(id: 1) }");
-      await shop.load(1);
-      await waitForStores(shop, 2);
-      await expect(shop.cache.invalidate(target as never)).rejects.toMatchObject({
-        code,
-        message: expect.stringContaining(message) as string,
-      });
-      await shop.read("{ product(id: 1) }");
-      await shop.load(1);
-      expect(source.loads).toBe(2);
+  const [INVALID, UNKNOWN, UNUSABLE] = ["CACHED_OPTION_INVALID", "CACHED_COORDINATE_UNKNOWN", "CACHED_KEY_UNUSABLE"];
+  const field = (more: object) => ({ coordinate: "Query.field", ...more });
+  const loader = (more: object) => ({ loader: "Loader", ...more });
+  const own = (more: object) => ({ loader: "Own", ...more });
+  const mistakes: readonly (readonly [what: string, target: unknown, code: string | undefined, message: string])[] = [
+    ["no object", "Query.field", INVALID, "expected an object"],
+    ["neither a coordinate nor a loader", {}, INVALID, "`coordinate`: expected the coordinate"],
+    ["a coordinate without a value", { coordinate: undefined }, INVALID, "got undefined"],
+    ["a loader without a value", { loader: undefined }, INVALID, "`loader`: expected the name"],
+    ["both", field({ loader: "Loader" }), INVALID, "got both"],
+    ["a loader beside a coordinate, without a value", field({ loader: undefined }), INVALID, "got both"],
+    ["an unknown coordinate", { coordinate: "Query.feild" }, UNKNOWN, "Query.field"],
+    ["an unknown loader", { loader: "Laoder" }, UNKNOWN, "known loaders and functions: Loader, Own, Call"],
+    ["the coordinate of a field as a loader", { loader: "Query.field" }, UNKNOWN, "loader"],
+    ["an unknown property of a loader", loader({ args: {} }), INVALID, "`args`: unknown"],
+    ["an undefined id", loader({ id: undefined }), INVALID, "`id`: expected the id"],
+    ["a null id", loader({ id: null }), INVALID, "got null"],
+    ["an undefined identity", own({ id: 1, private: undefined }), INVALID, "`private`"],
+    ["no identity for a PRIVATE loader", own({ id: 1 }), UNUSABLE, "PRIVATE"],
+    ["an identity alone", own({ private: "ann" }), UNUSABLE, "`id`: expected the id"],
+    ["an identity for a PUBLIC loader", loader({ id: 1, private: "ann" }), UNUSABLE, "leave"],
+    ["an id without a key", loader({ id: () => 1 }), UNUSABLE, "`id`"],
+    ["undefined arguments", field({ args: undefined }), INVALID, "`args`"],
+    ["no required argument", field({ args: {} }), UNUSABLE, "argument `id`"],
+  ];
+  it.each(mistakes)("is refused and invalidates nothing: %s", async (_what, target, code, message) => {
+    const source = new Source();
+    const { cache, read, drain } = source.start(memoryWorld());
+    const readAll = async () => [await read("field"), await read("Loader"), await drain()];
+    await readAll();
+    await expect(cache.invalidate(target as never)).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(message) as string,
     });
-
-  it("has to name one entry in cache.mutate, which protects entries by their names", async () => {
-    const { cache } = new Source().start(memoryWorld());
-    for (const entry of [{ coordinate: "Query.product" }, { loader: "Product" }])
-      await expect(cache.mutate({ entries: [entry] }, () => 1)).rejects.toMatchObject({ code: "CACHED_KEY_UNUSABLE" });
-    expect(await cache.mutate({ entries: [{ loader: "Product", id: 1 }] }, () => 1)).toBe(1);
+    await readAll();
+    expect(source.loads).toBe(2);
   });
 });

@@ -1,6 +1,6 @@
 import { gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { dataOf, memoryWorld, onEachStore, type World } from "../../support/world.js";
+import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -8,9 +8,7 @@ const typeDefs = /* GraphQL */ `
     models: [Model!]!
     unrelated: Int @cached(maxAge: 60)
   }
-  type Mutation {
-    rename(title: String!): Movie! @invalidates(tags: ["Movie:7"])
-  }
+  type Mutation { rename(title: String!): Movie! @invalidates(tags: ["Movie:7"]) }
   type Movie {
     id: ID!
     title: String!
@@ -27,25 +25,12 @@ const typeDefs = /* GraphQL */ `
     "Contains its parent."
     inside: Inside! @cached(maxAge: 60, tags: ["Movie:{$source.id}"])
   }
-  type Copy {
-    id: ID!
-    title: String!
-  }
-  type Inside {
-    movie: Copy!
-  }
-  type Model {
-    id: ID!
-    label: String! @cached(maxAge: 60, tags: ["Movie:{$source.id}"])
-  }
+  type Copy { id: ID! title: String! }
+  type Inside { movie: Copy! }
+  type Model { id: ID! label: String! @cached(maxAge: 60, tags: ["Movie:{$source.id}"]) }
 `;
 
-interface Row {
-  readonly id: string;
-  readonly title: string;
-}
-
-class Instance implements Row {
+class Row {
   readonly id = "7";
   readonly title: string;
   constructor(title: string) {
@@ -53,48 +38,40 @@ class Instance implements Row {
   }
 }
 
-/** Two processes over one row. Lists read it at once, and return it when `held` has passed. */
+const labels = (title: string) => ({ movies: [{ label: `label of ${title}` }] });
+const copies = (title: string) => ({ movies: [{ copy: { title } }] });
+const LABELS = "{ movies { label } }";
+const COPIES = "{ movies { copy { title } } }";
+
+/** Two processes over one row. Lists, labels and copies wait for the promises in `held`; lists have read the row by then. */
 function shop(world: World) {
-  const state = {
-    title: "old",
-    lists: 0,
-    labels: 0,
-    names: 0,
-    copies: 0,
-    held: Promise.resolve(),
-    labelHeld: Promise.resolve(),
-    copyHeld: Promise.resolve(),
+  const counts = { lists: 0, labels: 0, names: 0, copies: 0 };
+  const held: Partial<Record<"lists" | "labels" | "copies", Promise<void>>> = {};
+  let row = new Row("old");
+  const list = async <T>(value: T): Promise<T[]> => {
+    counts.lists++;
+    await held.lists;
+    return [value];
   };
-  const list = async <T>(toRow: (title: string) => T): Promise<T[]> => {
-    const row = toRow(state.title);
-    state.lists++;
-    await state.held;
-    return [row];
-  };
-  const row = (title: string): Row => ({ id: "7", title });
   const label = async ({ title }: Row): Promise<string> => {
-    state.labels++;
-    await state.labelHeld;
+    counts.labels++;
+    await held.labels;
     return `label of ${title}`;
   };
   const resolvers = {
-    Query: {
-      movies: () => list(row),
-      unrelated: () => 1,
-      models: () => list((title) => new Instance(title)),
-    },
+    Query: { movies: () => list({ ...row }), models: () => list(row), unrelated: () => 1 },
     Mutation: {
-      rename: (_: unknown, { title }: { title: string }) => {
-        state.title = title;
-        return { id: "7", title };
+      rename: (_: unknown, { title }: Row) => {
+        row = new Row(title);
+        return { ...row };
       },
     },
     Movie: {
       label,
-      named: ({ id }: Row) => `${++state.names} of ${id}: ${state.title}`,
+      named: ({ id }: Row) => `${++counts.names} of ${id}: ${row.title}`,
       copy: async ({ id, title }: Row) => {
-        state.copies++;
-        await state.copyHeld;
+        counts.copies++;
+        await held.copies;
         return { id, title };
       },
       self: (movie: Row) => movie,
@@ -106,180 +83,153 @@ function shop(world: World) {
     },
     Model: { label },
   };
-  const first = world.process(typeDefs, resolvers);
-  const second = world.process(typeDefs, resolvers);
-  /** Changes the row and invalidates its tag in the other process while a query waits for its list. `isTold`: whether another read shows that meanwhile. */
-  const changedDuring = async (query: string, isTold: boolean): Promise<unknown> => {
-    const listGate = gate();
-    state.held = listGate.passed;
-    const earlier = dataOf(first.ask(query));
-    while (state.lists === 0) await settle();
-    state.title = "new";
+  const [first, second] = [0, 1].map(() => world.process(typeDefs, resolvers)) as [Process, Process];
+  const rename = async (): Promise<void> => {
+    row = new Row("new");
     await second.cache.invalidateTags(["Movie:7"]);
-    if (isTold) await dataOf(first.ask("{ unrelated }"));
-    state.held = Promise.resolve();
-    listGate.open();
-    return earlier;
   };
-  return { state, first, second, changedDuring };
+  /**
+   * Begins requests in the first process that have read the row when the second one changes and invalidates it. `isTold`: whether another
+   * read shows that to the first process. The returned function lets them go on with the row that they have read.
+   */
+  const begin = async (query: string, { isTold = false, count = 1 } = {}) => {
+    const { passed, open } = gate();
+    held.lists = passed;
+    const earlier = Array.from({ length: count }, () => first.ask(query));
+    while (counts.lists < count) await settle();
+    await rename();
+    if (isTold) await dataOf(first.ask("{ unrelated }"));
+    return () => {
+      delete held.lists;
+      open();
+      return Promise.all(earlier);
+    };
+  };
+  return { counts, held, first, second, begin, rename };
+}
+
+/** Both processes answer with the new row. */
+async function expectNew({ first, second }: ReturnType<typeof shop>, query: string, expected: unknown): Promise<void> {
+  for (const { ask } of [second, first]) expect(await dataOf(ask(query))).toEqual(expected);
 }
 
 onEachStore("values that are made of their parent", (world) => {
-  for (const [what, field, versioned] of [
-    ["reads a property of it", "label", (title: string) => `label of ${title}`],
-    ["derives its tag from the value", "copy { title }", (title: string) => ({ title })],
-    ["returns it", "self { title }", (title: string) => ({ title })],
-    ["returns it inside of another object", "inside { movie { title } }", (title: string) => ({ movie: { title } })],
-  ] as const)
-    it(`does not serve a value of a resolver that ${what}, which was invalidated before the load and after the parent was read`, async () => {
-      const { first, second, changedDuring } = shop(world());
+  it.each<[string, string, (title: string) => unknown]>([
+    ["reads a property of it", "label", (title) => `label of ${title}`],
+    ["derives its tag from the value", "copy { title }", (title) => ({ title })],
+    ["returns it", "self { title }", (title) => ({ title })],
+    ["returns it inside of another object", "inside { movie { title } }", (title) => ({ movie: { title } })],
+  ])(
+    "does not serve a value of a resolver that %s, which was invalidated before the load and after the parent was read",
+    async (_, field, valueIn) => {
+      const site = shop(world());
       const query = `{ movies { ${field} } }`;
-      const name = field.split(" ")[0] as string;
-      const movies = (title: string) => ({ movies: [{ [name]: versioned(title) }] });
-      expect(await changedDuring(query, true)).toEqual(movies("old"));
-      expect(await dataOf(second.ask(query))).toEqual(movies("new"));
-      expect(await dataOf(first.ask(query))).toEqual(movies("new"));
-    });
+      const movies = (title: string) => ({ movies: [{ [field.split(" ")[0] as string]: valueIn(title) }] });
+      const goOn = await site.begin(query, { isTold: true });
+      expect((await goOn())[0]).toMatchObject({ data: movies("old") });
+      await expectNew(site, query, movies("new"));
+    },
+  );
 
   it("does not share the error of a resolver that fails for a parent from before an invalidation", async () => {
-    const { state, first, second } = shop(world());
-    const listGate = gate();
-    state.held = listGate.passed;
-    const query = "{ movies { strict } }";
-    const earlier = first.ask(query);
-    while (state.lists === 0) await settle();
-    state.title = "new";
-    await second.cache.invalidateTags(["Movie:7"]);
-    state.held = Promise.resolve();
-    listGate.open();
-    expect((await earlier).errors?.[0]?.message).toBe("too old");
-    for (const process of [second, first])
-      expect(await dataOf(process.ask(query))).toEqual({ movies: [{ strict: "new" }] });
+    const site = shop(world());
+    const goOn = await site.begin("{ movies { strict } }");
+    expect((await goOn())[0]?.errors?.[0]?.message).toBe("too old");
+    await expectNew(site, "{ movies { strict } }", { movies: [{ strict: "new" }] });
   });
 });
 
-describe("values that are made of an old parent", () => {
-  it("gives a request that shares the load of an earlier one a value of its own parent", async () => {
-    const { state, first, second } = shop(memoryWorld());
-    const listGate = gate();
-    state.held = listGate.passed;
-    const query = "{ movies { label } }";
-    const earlier = dataOf(first.ask(query));
-    while (state.lists === 0) await settle();
-    state.title = "new";
-    await second.cache.invalidateTags(["Movie:7"]);
-    // Any read tells the process.
-    await dataOf(first.ask("{ unrelated }"));
-    const later = Promise.all([dataOf(first.ask(query)), dataOf(first.ask(query))]);
-    while (state.lists < 3) await settle();
-    listGate.open();
-    expect(await earlier).toEqual({ movies: [{ label: "label of old" }] });
-    expect(await later).toEqual([{ movies: [{ label: "label of new" }] }, { movies: [{ label: "label of new" }] }]);
-    expect(await dataOf(second.ask(query))).toEqual({ movies: [{ label: "label of new" }] });
-    expect(state.labels).toBe(2);
+describe("a value that is made of an old parent", () => {
+  it("is not that of later requests that share the load of the earlier one, which get one of their own parent", async () => {
+    const site = shop(memoryWorld());
+    const goOn = await site.begin(LABELS, { isTold: true });
+    const later = [0, 1].map(() => dataOf(site.first.ask(LABELS)));
+    while (site.counts.lists < 3) await settle();
+    expect((await goOn())[0]).toMatchObject({ data: labels("old") });
+    expect(await Promise.all(later)).toEqual([labels("new"), labels("new")]);
+    await expectNew(site, LABELS, labels("new"));
+    expect(site.counts.labels).toBe(2);
   });
 
   it("lets a request that has joined such a load by its tag load and store the value itself", async () => {
-    const { state, first, second } = shop(memoryWorld());
-    const [listGate, copyGate] = [gate(), gate()];
-    state.held = listGate.passed;
-    state.copyHeld = copyGate.passed;
-    const query = "{ movies { copy { title } } }";
-    const movies = (title: string) => ({ movies: [{ copy: { title } }] });
-    const earlier = dataOf(first.ask(query));
-    while (state.lists === 0) await settle();
-    state.title = "new";
-    await second.cache.invalidateTags(["Movie:7"]);
-    await dataOf(first.ask("{ unrelated }"));
-    state.held = Promise.resolve();
-    listGate.open();
-    while (state.copies === 0) await settle();
-    const later = dataOf(first.ask(query));
+    const site = shop(memoryWorld());
+    const copying = gate();
+    site.held.copies = copying.passed;
+    const goOn = await site.begin(COPIES, { isTold: true });
+    const earlier = goOn();
+    while (site.counts.copies === 0) await settle();
+    const later = dataOf(site.first.ask(COPIES));
     for (let turn = 0; turn < 20; turn++) await settle();
-    expect(state.copies).toBe(1);
-    copyGate.open();
-    expect(await earlier).toEqual(movies("old"));
-    expect(await later).toEqual(movies("new"));
-    for (const process of [second, first]) expect(await dataOf(process.ask(query))).toEqual(movies("new"));
-    expect(state.copies).toBe(2);
+    expect(site.counts.copies).toBe(1);
+    copying.open();
+    expect((await earlier)[0]).toMatchObject({ data: copies("old") });
+    expect(await later).toEqual(copies("new"));
+    await expectNew(site, COPIES, copies("new"));
+    expect(site.counts.copies).toBe(2);
   });
 
-  it("gives no request the load of an earlier one without a lease, as during a write", async () => {
-    const { state, first, second } = shop(memoryWorld());
-    const [listGate, labelGate, writeGate] = [gate(), gate(), gate()];
-    state.held = listGate.passed;
-    const query = "{ movies { label } }";
-    const movies = (title: string) => ({ movies: [{ label: `label of ${title}` }] });
-    const earlier = dataOf(first.ask(query));
-    while (state.lists === 0) await settle();
-    state.held = Promise.resolve();
-    state.title = "new";
-    await second.cache.invalidateTags(["Movie:7"]);
-    const written = second.cache.mutate({ tags: ["Movie:7"] }, () => writeGate.passed);
+  it("is given to no other request when it is loaded without a lease, as during a write", async () => {
+    const { counts, held, first, second, begin } = shop(memoryWorld());
+    const [labelling, writing] = [gate(), gate()];
+    const goOn = await begin(LABELS);
+    delete held.lists;
+    const written = second.cache.mutate({ tags: ["Movie:7"] }, () => writing.passed);
     await settle();
     await dataOf(first.ask("{ unrelated }"));
-    state.labelHeld = labelGate.passed;
-    const running = dataOf(first.ask(query));
-    while (state.labels === 0) await settle();
+    held.labels = labelling.passed;
+    const running = dataOf(first.ask(LABELS));
+    while (counts.labels === 0) await settle();
     // Both wait for that load to end: the earlier one is to begin the next.
-    listGate.open();
+    const earlier = goOn();
     for (let turn = 0; turn < 20; turn++) await settle();
-    const later = dataOf(first.ask(query));
+    const later = dataOf(first.ask(LABELS));
     for (let turn = 0; turn < 20; turn++) await settle();
-    expect(state.labels).toBe(1);
-    labelGate.open();
-    expect(await Promise.all([running, earlier, later])).toEqual([movies("new"), movies("old"), movies("new")]);
-    writeGate.open();
+    expect(counts.labels).toBe(1);
+    labelling.open();
+    expect([await running, await later]).toEqual([labels("new"), labels("new")]);
+    expect((await earlier)[0]).toMatchObject({ data: labels("old") });
+    writing.open();
     await written;
   });
 
-  it("loads once for all earlier requests", async () => {
-    const { state, first, second } = shop(memoryWorld());
-    const listGate = gate();
-    state.held = listGate.passed;
-    const query = "{ movies { label } }";
-    const earlier = Promise.all(Array.from({ length: 20 }, () => dataOf(first.ask(query))));
-    while (state.lists < 20) await settle();
-    state.title = "new";
-    await second.cache.invalidateTags(["Movie:7"]);
-    listGate.open();
-    for (const answer of await earlier) expect(answer).toEqual({ movies: [{ label: "label of old" }] });
-    expect(state.labels).toBe(1);
-    expect(await dataOf(first.ask(query))).toEqual({ movies: [{ label: "label of new" }] });
+  it("is loaded once for all earlier requests", async () => {
+    const site = shop(memoryWorld());
+    const goOn = await site.begin(LABELS, { count: 20 });
+    for (const { data } of await goOn()) expect(data).toMatchObject(labels("old"));
+    expect(site.counts.labels).toBe(1);
+    await expectNew(site, LABELS, labels("new"));
   });
 
   it.each([
     ["an object, in a process that hears of the invalidation with the read of the value", "movies", false],
     ["an instance of a class", "models", true],
     ["an instance of a class, in a process that hears of the invalidation with the read of the value", "models", false],
-  ])("does not store what is made of %s", async (_, list, isTold) => {
-    const { first, second, changedDuring } = shop(memoryWorld());
+  ])("is not stored if it is made of %s", async (_, list, isTold) => {
+    const site = shop(memoryWorld());
     const query = `{ ${list} { label } }`;
-    expect(await changedDuring(query, isTold)).toEqual({ [list]: [{ label: "label of old" }] });
-    expect(await dataOf(second.ask(query))).toEqual({ [list]: [{ label: "label of new" }] });
-    expect(await dataOf(first.ask(query))).toEqual({ [list]: [{ label: "label of new" }] });
+    const goOn = await site.begin(query, { isTold });
+    expect((await goOn())[0]).toMatchObject({ data: { [list]: [{ label: "label of old" }] } });
+    await expectNew(site, query, { [list]: [{ label: "label of new" }] });
   });
 
-  it("stores nothing that is made of what a mutation has returned before its own invalidation", async () => {
-    const { state, first } = shop(memoryWorld());
+  it("is not stored if it is made of what a mutation has returned before its own invalidation", async () => {
+    const { counts, first } = shop(memoryWorld());
+    const label = "label of new";
     expect(await dataOf(first.ask('mutation { rename(title: "new") { label named } }'))).toEqual({
-      rename: { label: "label of new", named: "1 of 7: new" },
+      rename: { label, named: "1 of 7: new" },
     });
     for (const _ of [1, 2])
       expect(await dataOf(first.ask("{ movies { label named } }"))).toEqual({
-        movies: [{ label: "label of new", named: "2 of 7: new" }],
+        movies: [{ label, named: "2 of 7: new" }],
       });
-    expect(state).toMatchObject({ labels: 2, names: 2 });
+    expect(counts).toMatchObject({ labels: 2, names: 2 });
   });
 
-  it("loads once for each process that an invalidation by another has found idle, and then no more", async () => {
-    const { state, first, second } = shop(memoryWorld());
-    const query = "{ movies { label } }";
-    await dataOf(first.ask(query));
-    state.title = "new";
-    await second.cache.invalidateTags(["Movie:7"]);
-    for (let nth = 0; nth < 3; nth++)
-      expect(await dataOf(first.ask(query))).toEqual({ movies: [{ label: "label of new" }] });
-    expect(state.labels).toBe(3);
+  it("is loaded once for each process that an invalidation by another has found idle, and then no more", async () => {
+    const { counts, first, rename } = shop(memoryWorld());
+    await dataOf(first.ask(LABELS));
+    await rename();
+    for (let nth = 0; nth < 3; nth++) expect(await dataOf(first.ask(LABELS))).toEqual(labels("new"));
+    expect(counts.labels).toBe(3);
   });
 });

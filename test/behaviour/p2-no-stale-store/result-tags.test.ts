@@ -1,170 +1,207 @@
-import { chaosStore, gate, settle } from "@graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import type { ReadReport } from "../../../src/core/tier/request/request.js";
-import { dataOf, memoryWorld, onEachStore, type Process, waitForStores } from "../../support/world.js";
+import { overrideStore } from "../../support/override-store.js";
+import { fleet, type Shop, Source } from "../../support/shop.js";
+import { dataOf, memoryWorld, onEachStore, waitForStores } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
-    movies: [Movie!] @cached(maxAge: 60, tags: ["Movie:{$result[].id}"])
-    movie(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$result.id}"])
+    movies: [Movie!] @cached(maxAge: 600, tags: ["Movie:{$result[].id}"])
+    both(id: ID!): Movie @cached(maxAge: 600, tags: ["Movie:{$args.id}", "Movie:{$result.id}", "Studio:{$result.studio}"])
   }
-  type Movie {
-    id: ID!
-    version: Int
-  }
+  type Movie { id: ID! version: Int studio: String }
 `;
-const QUERY = "{ movies { id version } }";
-/** The tests count loads, so a busy machine must not make the store look unavailable. */
-const PATIENT = { storage: { storeTimeoutMs: 5_000 } };
 
-function moviesSource(ids: readonly number[]) {
-  const state = { ids, version: 1, loads: 0 };
-  const movies = () => {
-    state.loads++;
-    return state.ids.map((id) => ({ id, version: state.version }));
-  };
-  const result = () => ({ movies: state.ids.map((id) => ({ id: String(id), version: state.version })) });
-  return { state, result, resolvers: { Query: { movies } } };
+/** Movies with ids that a test sets. */
+function moviesSource(count = 2) {
+  const state = { ids: Array.from({ length: count }, (_, id) => id + 1), version: 1, loads: 0 };
+  const toMovies = () => state.ids.map((id) => ({ id: String(id), version: state.version }));
+  const movies = () => (state.loads++, toMovies());
+  return { state, result: () => ({ movies: toMovies() }), resolvers: { Query: { movies } } };
 }
+const QUERY = "{ movies { id version } }";
 
-it("reads a value with a thousand tags in one call, also for the first time", async () => {
-  const store = chaosStore(memoryStore());
-  const { resolvers, result } = moviesSource(Array.from({ length: 1_000 }, (_, id) => id));
-  const { ask, events } = memoryWorld(() => store).process(typeDefs, resolvers);
-  const readsOf = async (): Promise<number | undefined> => {
+it("20,000 tags of one value cost one read for a hit, also in a process that has not read it, and each of them invalidates it", async () => {
+  const { store, world } = fleet(0);
+  const { state, resolvers } = moviesSource(20_000);
+  const [one, other] = [0, 1].map(() => world.process(typeDefs, resolvers)) as [Shop, Shop];
+  await one.ask(QUERY);
+  await waitForStores(one);
+  // It learns of the head of the clock.
+  await other.cache.invalidateTags(["Other:1"]);
+  for (const { ask } of [other, one]) {
     store.chaos.calls.clear();
-    expect(await dataOf(ask(QUERY))).toEqual(result());
-    return store.chaos.calls.get("read");
-  };
-  await ask(QUERY);
-  await waitForStores({ events });
-  expect([await readsOf(), await readsOf()]).toEqual([1, 1]);
+    await ask(QUERY);
+    expect([store.chaos.calls.get("read"), state.loads]).toEqual([1, 1]);
+  }
+  for (const [nth, id] of [1, 20_000].entries()) {
+    await one.cache.invalidateTags([`Movie:${id}`]);
+    await other.ask(QUERY);
+    await waitForStores(other, nth + 1);
+    expect(state.loads).toBe(nth + 2);
+  }
 });
 
-it("stores each value of a tick unless one of its own tags was invalidated during its load", async () => {
-  const { passed, open } = gate();
+it("each value of a tick is stored unless one of its own tags was invalidated during its load", async () => {
+  const { source, shops } = fleet(1);
+  const [{ ask, cache, events }] = shops as [Shop];
   const ids = Array.from({ length: 50 }, (_, id) => id);
-  const movie = async (_: unknown, { id }: { id: string }) => {
-    await passed;
-    return { id };
-  };
-  const { ask, cache, events } = memoryWorld().process(typeDefs, { Query: { movie } });
-  const asking = ask(`{ ${ids.map((id) => `m${id}: movie(id: ${id}) { id }`).join(" ")} }`);
-  while (events.filter(({ name }) => name === "load.started").length < ids.length) await settle();
-  await cache.invalidateTags(["Movie:7"]);
-  open();
+  const holds = ids.map(() => source.hold());
+  const asking = ask(`{ ${ids.map((id) => `m${id}: found(id: ${id}) { id }`).join(" ")} }`);
+  while (source.loads < ids.length) await settle();
+  await cache.invalidateTags(["Item:7"]);
+  for (const held of holds) held.open();
   await dataOf(asking);
-  await waitForStores({ events }, ids.length);
-  const stored = events.filter((event) => event.name === "write.finished" && event.isStored);
-  const refused = events.filter((event) => event.name === "write.finished" && !event.isStored);
-  expect([stored.length, refused.length]).toEqual([ids.length - 1, 1]);
+  await settle();
+  const stored = events.flatMap((event) => (event.name === "write.finished" ? [event.isStored] : []));
+  expect([stored.length, stored.filter((isStored) => isStored).length]).toEqual([50, 49]);
 });
 
 onEachStore("tags of a result that a process remembers", (world) => {
-  it("never hide that a tag of the value has been invalidated", async () => {
-    const shared = world();
-    const { state, result, resolvers } = moviesSource([1, 2]);
-    const [reader, writer] = [
-      shared.process(typeDefs, resolvers, PATIENT),
-      shared.process(typeDefs, resolvers, PATIENT),
-    ];
-    await reader.ask(QUERY);
-    await waitForStores(reader);
-    await reader.ask(QUERY);
-    await reader.ask(QUERY);
-    state.version = 2;
-    await writer.cache.invalidateTags(["Movie:2"]);
-    expect(await dataOf(reader.ask(QUERY))).toEqual(result());
-    expect(state.loads).toBe(2);
-  });
-
   it("are not taken for the tags of a value that was stored since and has others", async () => {
     const shared = world();
-    const { state, result, resolvers } = moviesSource([1, 2]);
-    const [reader, writer] = [
-      shared.process(typeDefs, resolvers, PATIENT),
-      shared.process(typeDefs, resolvers, PATIENT),
-    ];
+    const { state, result, resolvers } = moviesSource();
+    // The test counts loads, so a busy machine must not make the store look unavailable.
+    const options = { storage: { storeTimeoutMs: 5_000 } };
+    const [reader, writer] = [0, 1].map(() => shared.process(typeDefs, resolvers, options)) as [Shop, Shop];
     await reader.ask(QUERY);
     await waitForStores(reader);
     await reader.ask(QUERY);
-    // Another process replaces the value; its tag Movie:3 is unknown to the reader.
-    state.ids = [1, 3];
-    await writer.cache.invalidate({ coordinate: "Query.movies", args: {} });
-    await writer.ask(QUERY);
-    await waitForStores(writer);
-    expect(await dataOf(reader.ask(QUERY))).toEqual(result());
-    expect(state.loads).toBe(2);
-    await writer.cache.invalidate({ coordinate: "Query.movies", args: {} });
-    state.ids = [1, 4];
-    await writer.ask(QUERY);
-    await waitForStores(writer, 2);
+    // The writer replaces the value; its tags Movie:3 and Movie:4 are unknown to the reader.
+    for (const [nth, id] of [3, 4].entries()) {
+      state.ids = [1, id];
+      await writer.cache.invalidate({ coordinate: "Query.movies", args: {} });
+      await writer.ask(QUERY);
+      await waitForStores(writer, nth + 1);
+      if (id === 3) expect([await dataOf(reader.ask(QUERY)), state.loads]).toEqual([result(), 2]);
+    }
     state.version = 2;
     await writer.cache.invalidateTags(["Movie:4"]);
-    expect(await dataOf(reader.ask(QUERY))).toEqual(result());
-    expect(state.loads).toBe(4);
+    expect([await dataOf(reader.ask(QUERY)), state.loads]).toEqual([result(), 4]);
   });
 });
 
-it("does not store a value with a tag whose write is in progress", async () => {
-  const { state, resolvers } = moviesSource([7]);
-  const process = memoryWorld().process(typeDefs, resolvers, PATIENT);
-  await process.cache.mutate({ tags: ["Movie:7"] }, async () => {
-    for (let nth = 1; nth <= 2; nth++) {
-      await dataOf(process.ask(QUERY));
-      await waitForStores(process, nth);
-    }
-  });
-  expect(state.loads).toBe(2);
-  const writes = process.events.filter((event) => event.name === "write.finished");
-  expect(writes.map(({ isStored }) => isStored)).toEqual([false, false]);
+it("tags known before the load and those of its result are reported to the observer of a request, when it is loaded, shared and read", async () => {
+  const both = () => ({ id: "7", studio: "Ghibli" });
+  const { cache, events, ask } = memoryWorld().process(typeDefs, { Query: { both } });
+  const { keys, requestStates } = partsOf(cache, "test");
+  const reported: [string, readonly number[] | undefined][] = [];
+  const read = () => {
+    const context = {};
+    const onRead = (_: string, report: ReadReport): unknown =>
+      reported.push([report.outcome, report.outcome === "bypassed" ? undefined : report.subjects]);
+    requestStates.observe(context, { onRead });
+    return ask('{ both(id: "7") { id } }', context);
+  };
+  await Promise.all([read(), read()]);
+  await waitForStores({ events });
+  await read();
+  const tags = keys.tags(["Movie:7", "Studio:Ghibli"]);
+  expect(reported).toEqual(["loaded", "coalesced", "hit"].map((outcome) => [outcome, tags]));
 });
 
-describe("a value with tags known before its load and derived from it", () => {
-  const tagged = /* GraphQL */ `
-    type Query {
-      movie(id: ID!): Movie
-        @cached(maxAge: 60, tags: ["Movie:{$args.id}", "Movie:{$result.id}", "Studio:{$result.studio}"])
+it.each([
+  ["", 0],
+  [", although earlier reads wait for it", 2],
+])(
+  "does not give a later read a load whose tags were checked before their invalidation, while it is stored%s",
+  async (_, count) => {
+    const world = memoryWorld();
+    const storing = gate();
+    let checked = 0;
+    // The value is stored only after the test has invalidated its tag.
+    const inner = world.store();
+    const store = overrideStore(inner, {
+      async storeValues(requests) {
+        checked++;
+        await storing.passed;
+        return inner.storeValues(requests);
+      },
+    });
+    const source = new Source();
+    const { cache, read } = source.start(world, { store, storage: { storeTimeoutMs: 60_000 } });
+    const loading = source.hold();
+    const first = read("listed");
+    const earlier: Promise<unknown>[] = [];
+    for (let nth = 0; nth < count; nth++) {
+      await settle();
+      earlier.push(read("listed"));
     }
-    type Movie {
-      id: ID!
-      studio: String
-    }
-  `;
-  const query = '{ movie(id: "7") { id } }';
+    await settle();
+    loading.open();
+    expect(await first).toBe(1);
+    while (checked === 0) await settle();
+    source.version = 2;
+    await cache.invalidateTags(["Item:7"]);
+    const later = read("listed");
+    for (let turn = 0; turn < 10; turn++) await settle();
+    storing.open();
+    expect(await later).toBe(2);
+    await Promise.all(earlier);
+  },
+);
 
-  it("is stored with those of its result that are not known before", async () => {
-    const store = chaosStore(memoryStore());
+describe("a request of another process that waits for the load of an invalidated key", () => {
+  it.each([
+    ["at once, since its entry is removed", true],
+    ["with its next poll if its entry cannot be removed, and the invalidation is in force nevertheless", false],
+  ])("goes on %s", async (_when, isRemovable) => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    if (!isRemovable) store.remove = () => Promise.reject(new Error("read-only"));
     const world = memoryWorld(() => store);
-    const own = tagged.replace(', "Studio:{$result.studio}"', "");
-    const [loading, reading] = [0, 1].map(() => world.process(own, { Query: { movie: () => ({ id: "7" }) } }));
-    await loading?.ask(query);
-    await waitForStores(loading as Process);
-    store.chaos.calls.clear();
-    await reading?.ask(query);
-    expect(reading?.outcomes()).toEqual({ hit: 1 });
-    // A tag of the result would be read after the value, since this process has not read the value before.
-    expect(store.chaos.calls.get("read")).toBe(1);
+    const source = new Source();
+    const [first, second] = [0, 1].map(() => source.start(world, { testing: { clock } })) as [Shop, Shop];
+    const held = source.hold();
+    const loading = first.read("field");
+    await settle();
+    const waiting = second.read("field");
+    await settle();
+    expect(source.loads).toBe(1);
+    source.version = 2;
+    await first.cache.invalidate({ coordinate: "Query.field", args: { id: 7 } });
+    await settle();
+    expect(source.loads).toBe(isRemovable ? 2 : 1);
+    await clock.advance(500);
+    expect([await waiting, source.loads]).toEqual([2, 2]);
+    held.open();
+    expect(await loading).toBe(1);
+    await settle();
+    expect([await first.read("field"), source.loads]).toEqual([2, 2]);
   });
+});
 
-  it("reports all of them to the observer of a request, when it is loaded, shared and read", async () => {
-    const movie = { id: "7", studio: "Ghibli" };
-    const { cache, events, ask } = memoryWorld().process(tagged, { Query: { movie: () => movie } });
-    const { keys, requestStates } = partsOf(cache, "test");
-    const reported: [string, readonly number[] | undefined][] = [];
-    const observed = (): object => {
-      const context = {};
-      const onRead = (_: string, report: ReadReport): unknown =>
-        reported.push([report.outcome, report.outcome === "bypassed" ? undefined : report.subjects]);
-      requestStates.observe(context, { onRead });
-      return context;
+onEachStore("keys with different numbers of tags, read by several requests in one tick", (world) => {
+  const ids = Array.from({ length: 40 }, (_, id) => id);
+  /** None to three of seven tags, which the keys share. */
+  const tagsOf = (id: number): string[] => Array.from({ length: id % 4 }, (_, nth) => `Pool:${(id + 3 * nth) % 7}`);
+
+  it("are loaded again if one of their tags was invalidated, and no others are", async () => {
+    const process = world().process("type Query { now: Int }", {});
+    const loaded: number[] = [];
+    const batch = async (keys: readonly number[]) => (loaded.push(...keys), keys.map((key) => ({ key })));
+    const items = process.cache.loader({ name: "Item", maxAge: 60, tags: tagsOf, batch });
+    /** Two requests read each key one after the other, and a third one reads all in reverse order. Returns what was loaded. */
+    const readAll = async (): Promise<number[]> => {
+      const [one, two, three] = [items({}), items({}), items({})] as const;
+      const reads = [
+        ...ids.flatMap((id) => [one.load(id), two.load(id)]),
+        ...ids.toReversed().map((id) => three.load(id)),
+      ];
+      expect(await Promise.all(reads)).toEqual(
+        [...ids.flatMap((id) => [id, id]), ...ids.toReversed()].map((key) => ({ key })),
+      );
+      await partsOf(process.cache, "test").drain();
+      return loaded.splice(0).toSorted((a, b) => a - b);
     };
-    await Promise.all([ask(query, observed()), ask(query, observed())]);
-    await waitForStores({ events });
-    await ask(query, observed());
-    const tags = keys.tags(["Movie:7", "Studio:Ghibli"]);
-    expect(reported).toEqual(["loaded", "coalesced", "hit"].map((outcome) => [outcome, tags]));
+    expect(await readAll()).toEqual(ids);
+    for (const tag of ["Pool:0", "Pool:3", "Pool:6"]) {
+      expect(await readAll()).toEqual([]);
+      await process.cache.invalidateTags([tag]);
+      expect(await readAll()).toEqual(ids.filter((id) => tagsOf(id).includes(tag)));
+    }
   });
 });

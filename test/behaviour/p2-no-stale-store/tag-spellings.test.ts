@@ -1,6 +1,6 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { dataOf, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
 
 /** Leading zeros of numbers do not count, nor does the case of anything. */
@@ -11,20 +11,35 @@ const typeDefs = /* GraphQL */ `
     movie(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$args.id}"])
     found(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$result.id}"])
     entity(id: ID!): Movie @cached(maxAge: 60)
+    loaded(id: ID!): Int
   }
   type Mutation { rate(id: ID!): Boolean @invalidates(tags: ["Movie:{$args.id}"]) }
   type Movie { id: ID! loads: Int! }
 `;
 
+interface Args {
+  readonly id: string;
+}
+
 function start(world: World, isNormalized = true): Process {
-  let loads = 0;
-  const movie = (_: unknown, { id }: { id: string }) => ({ id: id.toLowerCase(), loads: ++loads });
-  return world.process(
-    typeDefs,
-    { Query: { movie, found: movie, entity: movie }, Mutation: { rate: () => true } },
-    isNormalized ? { invalidation: { normalizeTag } } : {},
-    { entityTags: true },
-  );
+  const counts = [0, 0, 0, 0];
+  const movie =
+    (nth: number) =>
+    (_: unknown, { id }: Args) => ({ id: id.toLowerCase(), loads: ++(counts[nth] as number) });
+  const loaded = (_: unknown, { id }: Args, context: object) => loader(context).load(id);
+  const resolvers = {
+    Query: { movie: movie(0), found: movie(1), entity: movie(2), loaded },
+    Mutation: { rate: () => true },
+  };
+  const options = isNormalized ? { invalidation: { normalizeTag } } : {};
+  const process = world.process(typeDefs, resolvers, options, { entityTags: true });
+  const loader = process.cache.loader({
+    name: "Movie",
+    maxAge: 60,
+    tags: (id) => [`Movie:${id}`],
+    batch: async (ids: readonly string[]) => ids.map(() => ++(counts[3] as number)),
+  });
+  return process;
 }
 
 const SPELLINGS: readonly (readonly [stored: string, given: string])[] = [
@@ -33,79 +48,65 @@ const SPELLINGS: readonly (readonly [stored: string, given: string])[] = [
   ["2f1c0b6e-aaaa", "2F1C0B6E-AAAA"],
   ["2F1C0B6E-AAAA", "2f1c0b6e-aaaa"],
 ];
+const CALLS: Readonly<Record<string, (process: Process, id: string) => Promise<unknown>>> = {
+  "@invalidates": ({ ask }, id) => dataOf(ask(`mutation { rate(id: "${id}") }`)),
+  "cache.invalidateTags": ({ cache }, id) => cache.invalidateTags([`Movie:${id}`]),
+  "cache.mutate": ({ cache }, id) => cache.mutate({ tags: [`movie:${id}`] }, () => undefined),
+  "a soft invalidation": ({ cache }, id) => cache.invalidateTags([`MOVIE:${id}`], { soft: true }),
+};
 
-function spellingTests(world: () => World): void {
+onEachStore("spellings of tags that the option normalizeTag makes one", (world) => {
   describe.each(SPELLINGS)("of a value under %s, invalidated as %s", (stored, given) => {
-    const CALLS: Readonly<Record<string, (process: Process) => Promise<unknown>>> = {
-      "@invalidates": (process) => dataOf(process.ask(`mutation { rate(id: "${given}") }`)),
-      "cache.invalidateTags": ({ cache }) => cache.invalidateTags([`Movie:${given}`]),
-      "cache.mutate": ({ cache }) => cache.mutate({ tags: [`movie:${given}`] }, () => undefined),
-      "a soft invalidation": ({ cache }) => cache.invalidateTags([`MOVIE:${given}`], { soft: true }),
-    };
-    it.each(Object.keys(CALLS))(
+    it.each(Object.entries(CALLS))(
       "is reached by %s in another process, with tags of arguments, results, entities and loaders",
-      async (call) => {
+      async (name, call) => {
         const shared = world();
         const [reader, writer] = [start(shared), start(shared)];
-        let loads = 0;
-        const loader = reader.cache.loader({
-          name: "Movie",
-          maxAge: 60,
-          tags: (id) => [`Movie:${id}`],
-          batch: async (ids: readonly string[]) => ids.map(() => ++loads),
-        });
-        const ask = async (): Promise<unknown> => {
-          const fields = ["movie", "found", "entity"].map((field) => `${field}(id: "${stored}") { loads }`);
-          const { movie, found, entity } = (await dataOf(reader.ask(`{ ${fields.join(" ")} }`, {}))) as Record<
-            string,
-            { loads: number }
-          >;
-          return [[movie?.loads, found?.loads, entity?.loads].sort(), await loader({}).load(stored)];
-        };
-        expect(await ask()).toEqual([[1, 2, 3], 1]);
+        const query = `{ ${["movie", "found", "entity"].map((field) => `${field}(id: "${stored}") { loads }`).join(" ")} loaded(id: "${stored}") }`;
+        const read = () => dataOf(reader.ask(query, {}));
+        const all = (loads: number) => ({ movie: { loads }, found: { loads }, entity: { loads }, loaded: loads });
+        expect(await read()).toEqual(all(1));
         await waitForStores(reader, 4);
-        expect(await ask()).toEqual([[1, 2, 3], 1]);
-        await CALLS[call]?.(writer);
-        if (call === "a soft invalidation") {
-          expect(await ask()).toEqual([[1, 2, 3], 1]);
+        expect(await read()).toEqual(all(1));
+        await call(writer, given);
+        if (name === "a soft invalidation") {
+          expect(await read()).toEqual(all(1));
           await waitForStores(reader, 8);
         }
-        expect(await ask()).toEqual([[4, 5, 6], 2]);
+        expect(await read()).toEqual(all(2));
       },
     );
   });
 
-  it("reaches the values of a release without the option, by the spelling that is given", async () => {
+  it.each([
+    ["reach the values of a release without the option, by the spelling that is given", "movie", false, 2],
+    ["are not served to a release with another form of tags", "found", true, 1],
+  ])("%s", async (_, field, isReadByOther, loads) => {
     const shared = world();
     const [reader, writer] = [start(shared, false), start(shared)];
-    const ask = async (): Promise<unknown> => dataOf(reader.ask('{ movie(id: "007") { loads } }', {}));
-    await ask();
+    const read = ({ ask }: Process) => dataOf(ask(`{ ${field}(id: "007") { loads } }`, {}));
+    await read(reader);
     await waitForStores(reader);
-    await writer.cache.invalidateTags(["Movie:007"]);
-    expect(await ask()).toEqual({ movie: { loads: 2 } });
+    if (!isReadByOther) await writer.cache.invalidateTags(["Movie:007"]);
+    const other = isReadByOther ? writer : reader;
+    expect(await read(other)).toEqual({ [field]: { loads } });
+    expect(other.outcomes()).toEqual({ loaded: loads });
   });
-
-  it("are not served to a release with another form of tags", async () => {
-    const shared = world();
-    const [before, after] = [start(shared, false), start(shared)];
-    await dataOf(before.ask('{ found(id: "7") { loads } }', {}));
-    await waitForStores(before);
-    await dataOf(after.ask('{ found(id: "7") { loads } }', {}));
-    expect(after.outcomes()).toEqual({ loaded: 1 });
-  });
-}
-
-onEachStore("spellings of tags that the option normalizeTag makes one", spellingTests);
+});
 
 describe("normalizeTag", () => {
-  it("does not have other spellings reported as mistakes", async () => {
+  /** A cache with the option, and what it logs. */
+  function log(option: unknown) {
     const lines: string[] = [];
-    const log = (line: string): void => void lines.push(line);
-    const cache = createCache({
-      defaultScope: "PUBLIC",
-      logger: { info: log, warn: log },
-      invalidation: { normalizeTag },
-    });
+    const add = (line: string): void => void lines.push(line);
+    const invalidation = { normalizeTag: option as typeof normalizeTag };
+    const cache = createCache({ defaultScope: "PUBLIC", logger: { info: add, warn: add }, invalidation });
+    onTestFinished(() => cache.close());
+    return { cache, lines };
+  }
+
+  it("does not have other spellings reported as mistakes", async () => {
+    const { cache, lines } = log(normalizeTag);
     applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), cache);
     lines.length = 0;
     await cache.invalidateTags(["movie:7", "MOVIE:007"]);
@@ -114,26 +115,19 @@ describe("normalizeTag", () => {
     expect(lines).toHaveLength(1);
   });
 
+  const fail = (): never => {
+    throw new Error("secret");
+  };
   it.each([
-    ["throws", () => fail(), "got an exception"],
+    ["throws", fail, "got an exception"],
     ["returns a promise", async (tag: string) => tag, "got a promise"],
     ["returns an empty text", () => "", 'got ""'],
     ["returns nothing", () => undefined, "got undefined"],
   ])("is reported once if it %s, and the tags count as they are", async (_, mistaken, problem) => {
-    const lines: string[] = [];
-    const log = (line: string): void => void lines.push(line);
+    const { cache, lines } = log(mistaken);
     let loads = 0;
-    const cache = createCache({
-      defaultScope: "PUBLIC",
-      logger: { info: log, warn: log },
-      invalidation: { normalizeTag: mistaken as never },
-    });
-    const loader = cache.loader({
-      name: "Movie",
-      maxAge: 60,
-      tags: (id) => [`Movie:${id}`],
-      batch: async (ids: readonly number[]) => ids.map(() => ++loads),
-    });
+    const batch = async (ids: readonly number[]) => ids.map(() => ++loads);
+    const loader = cache.loader({ name: "Movie", maxAge: 60, tags: (id) => [`Movie:${id}`], batch });
     await loader({}).load(7);
     expect(await loader({}).load(7)).toBe(1);
     await cache.invalidateTags(["Movie:7"]);
@@ -143,7 +137,3 @@ describe("normalizeTag", () => {
     ]);
   });
 });
-
-function fail(): never {
-  throw new Error("secret");
-}

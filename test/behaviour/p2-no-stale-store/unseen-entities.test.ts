@@ -102,31 +102,3 @@ it.each([
     `graphql-cached: \`Mutation.${field}\`: entityTags: expected the entities at \`${at}\`, got a method; they are not invalidated; return them as objects, or name their tags in @invalidates`,
   ]);
 });
-
-it("a mutation whose payload has a resolver for the entity is named at start-up, unless it says its tags", async () => {
-  const infos: string[] = [];
-  const cache = createCache({
-    defaultScope: "PUBLIC",
-    logger: { info: (line) => infos.push(line), warn: () => undefined },
-  });
-  const movie = (): object => ({ id: 7 });
-  const sdl = /* GraphQL */ `
-    type Query { movie: Movie @cached(maxAge: 60, tags: ["A"]) }
-    type Mutation { rate: Rated said: Rated @invalidates(tags: ["A"]) }
-    type Rated { movie: Movie sequel: Movie query: Query }
-    type Movie { id: ID }
-  `;
-  applyCached(
-    makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, sdl],
-      resolvers: { Query: { movie }, Rated: { movie, query: () => ({}) } },
-    }),
-    cache,
-    { entityTags: true },
-  );
-  await cache.close();
-  expect(infos.join("\n")).toContain(
-    "- `Mutation.rate`: `Rated.movie` has a resolver, so its entities are not seen; return them as properties, or add @invalidates",
-  );
-  expect(infos.join("\n")).not.toContain("`Mutation.said`");
-});
