@@ -13,11 +13,7 @@ async function startShop({ holdInvalidations = true } = {}) {
   const clock = new FakeClock();
   const go = gate();
   const source = { price: 1 };
-  const set = async (): Promise<number> => {
-    await go.passed;
-    source.price = 2;
-    return 2;
-  };
+  const set = () => go.passed.then(() => Object.assign(source, { price: 2 }).price);
   const shared = memoryStore({ clock });
   const held = chaosStore(shared);
   const append = held.appendClock.bind(held);
@@ -27,50 +23,47 @@ async function startShop({ holdInvalidations = true } = {}) {
   const resolvers = { Query: { price: () => source.price }, Mutation: { set } };
   const closing = world.process(typeDefs, resolvers, { testing: { clock }, store: held });
   const other = world.process(typeDefs, resolvers, { testing: { clock } });
-  await closing.ask("{ price }");
-  await waitForStores(closing);
   const read = async ({ ask }: Process = other): Promise<unknown> => dataOf(ask("{ price }"));
+  await read(closing);
+  await waitForStores(closing);
   expect(await read()).toEqual({ price: 1 });
-  return { clock, go, source, set, closing, other, read };
+  let isClosed = false;
+  const close = async (): Promise<void> => {
+    await closing.cache.close();
+    isClosed = true;
+  };
+  return { clock, go, source, set, closing, other, read, close, isClosed: () => isClosed };
 }
 
 type Shop = Awaited<ReturnType<typeof startShop>>;
 
-const CHANGES: Readonly<Record<string, (shop: Shop) => Promise<unknown>>> = {
-  "an @invalidates mutation": ({ closing }) => closing.ask("mutation { set }"),
-  "a call of cache.invalidateTags": async ({ closing, source }) => {
-    source.price = 2;
-    await closing.cache.invalidateTags(["Price"]);
-  },
-};
-
-/** Closes the cache. */
-function close({ closing }: Shop) {
-  let isClosed = false;
-  const closed = closing.cache.close().then(() => {
-    isClosed = true;
-  });
-  return { closed, isClosed: () => isClosed };
-}
-
 describe("a cache that is closed while a mutation is under way", () => {
-  it.each(Object.keys(CHANGES))("waits for %s, so that its invalidation is not lost", async (name) => {
+  it.each<[string, (shop: Shop) => Promise<unknown>]>([
+    ["an @invalidates mutation", ({ closing }) => closing.ask("mutation { set }")],
+    [
+      "a call of cache.invalidateTags",
+      ({ closing, source }) => {
+        source.price = 2;
+        return closing.cache.invalidateTags(["Price"]);
+      },
+    ],
+  ])("waits for %s, so that its invalidation is not lost", async (_, change) => {
     const shop = await startShop();
-    const change = CHANGES[name]?.(shop);
+    const changing = change(shop);
     await settle();
-    const { closed, isClosed } = close(shop);
+    const closed = shop.close();
     await settle();
-    expect(isClosed()).toBe(false);
+    expect(shop.isClosed()).toBe(false);
     shop.go.open();
-    await Promise.all([change, closed]);
+    await Promise.all([changing, closed]);
     expect(await shop.read()).toEqual({ price: 2 });
   });
 
   it("does not wait for a write in cache.mutate, whose mark in the store keeps the old value from being stored", async () => {
-    const { closing, other, set, go, read } = await startShop({ holdInvalidations: false });
+    const { closing, other, set, go, read, close } = await startShop({ holdInvalidations: false });
     const change = closing.cache.mutate({ tags: ["Price"] }, set);
     await settle();
-    await closing.cache.close();
+    await close();
     expect(await read()).toEqual({ price: 1 });
     go.open();
     await change;
@@ -79,15 +72,15 @@ describe("a cache that is closed while a mutation is under way", () => {
   });
 
   it("waits for two seconds at most", async () => {
-    const shop = await startShop();
-    const change = shop.closing.ask("mutation { set }");
+    const { clock, go, closing, close, isClosed } = await startShop();
+    const change = closing.ask("mutation { set }");
     await settle();
-    const { closed, isClosed } = close(shop);
-    await shop.clock.advance(1_999);
+    const closed = close();
+    await clock.advance(1_999);
     expect(isClosed()).toBe(false);
-    await shop.clock.advance(1);
+    await clock.advance(1);
     await closed;
-    shop.go.open();
+    go.open();
     await change;
   });
 });

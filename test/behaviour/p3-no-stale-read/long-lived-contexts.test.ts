@@ -1,60 +1,55 @@
 import { FakeClock } from "@graphql-cached/testing";
-import { memoryStore } from "graphql-cached";
+import { type Cache, memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { memoryWorld, waitForStores } from "../../support/world.js";
 
-/** A loader of two processes on one store, and a context that lives on, as that of a subscription does. */
-function start(settings: { readonly maxAge?: number; readonly tags?: boolean } = {}) {
-  const clock = new FakeClock(1_000_000);
+/** A loader of two processes on one store, and one of a context that lives on, as that of a subscription does. */
+function start(maxAge = 60) {
+  const clock = new FakeClock();
   const world = memoryWorld(() => memoryStore({ clock }));
   const source = { value: 1, loads: 0 };
-  const { maxAge = 60, tags = false } = settings;
+  const batch = async (ids: readonly number[]) => ids.map(() => (source.loads++, source.value));
   const startProcess = () => {
     const process = world.process("type Query { unused: Int }", {}, { testing: { clock } });
-    const loader = process.cache.loader<number, number, object>({
-      name: "Value",
-      maxAge,
-      jitter: 0,
-      earlyRefresh: 0,
-      ...(tags ? { tags: (id: number) => [`Value:${id}`] } : {}),
-      batch: async (ids) => ids.map(() => (source.loads++, source.value)),
-    });
+    const loader = process.cache.loader({ name: "Value", maxAge, tags: (id) => [`Value:${id}`], batch });
     return { ...process, loader };
   };
-  return { clock, source, context: {}, here: startProcess(), elsewhere: startProcess() };
+  const here = startProcess();
+  return { clock, source, values: here.loader({}), here, elsewhere: startProcess() };
 }
 
 describe("a loader whose context outlives its request", () => {
-  it.each(["id", "loader", "tag", "everything"] as const)(
+  it.each<[string, (cache: Cache) => Promise<void>]>([
+    ["id", (cache) => cache.invalidate({ loader: "Value", id: 1 })],
+    ["loader", (cache) => cache.invalidate({ loader: "Value" })],
+    ["tag", (cache) => cache.invalidateTags(["Value:1"])],
+    ["everything", (cache) => cache.clear()],
+  ])(
     "does not remember a value once this process knows that another one has invalidated it: by %s",
-    async (by) => {
-      const { source, context, here, elsewhere } = start({ tags: true });
-      expect(await here.loader(context).load(1)).toBe(1);
+    async (_, invalidate) => {
+      const { source, values, here, elsewhere } = start();
+      expect(await values.load(1)).toBe(1);
       await waitForStores(here);
       source.value = 2;
-      if (by === "id") await elsewhere.cache.invalidate({ loader: "Value", id: 1 });
-      else if (by === "loader") await elsewhere.cache.invalidate({ loader: "Value" });
-      else if (by === "tag") await elsewhere.cache.invalidateTags(["Value:1"]);
-      else await elsewhere.cache.clear();
+      await invalidate(elsewhere.cache);
       // Another request of this process, whose read shows the head of the clock.
       await here.loader({}).load(2);
-      expect(await here.loader(context).load(1)).toBe(2);
+      expect(await values.load(1)).toBe(2);
     },
   );
 
   it("does not remember a value for longer than its maxAge", async () => {
-    const { clock, source, context, here } = start({ maxAge: 1 });
-    expect(await here.loader(context).load(1)).toBe(1);
+    const { clock, source, values } = start(1);
+    expect(await values.load(1)).toBe(1);
     source.value = 2;
     await clock.advance(999);
-    expect(await here.loader(context).load(1)).toBe(1);
+    expect(await values.load(1)).toBe(1);
     await clock.advance(1);
-    expect(await here.loader(context).load(1)).toBe(2);
+    expect(await values.load(1)).toBe(2);
   });
 
   it("does not remember a primed value once it is invalidated, or its maxAge is over", async () => {
-    const { clock, source, context, here, elsewhere } = start({ maxAge: 10 });
-    const values = here.loader(context);
+    const { clock, source, values, here, elsewhere } = start(10);
     await here.loader({}).load(7);
     values.prime(1, 5).prime(2, 5);
     expect(await values.loadMany([1, 2])).toEqual([5, 5]);
@@ -67,8 +62,7 @@ describe("a loader whose context outlives its request", () => {
   });
 
   it("remembers one promise for each id as long as neither happens", async () => {
-    const { source, context, here, elsewhere } = start({ tags: true });
-    const values = here.loader(context);
+    const { source, values, here, elsewhere } = start();
     const first = values.load(1);
     await first;
     await elsewhere.cache.invalidate({ loader: "Value", id: 3 });
