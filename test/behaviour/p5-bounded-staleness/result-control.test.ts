@@ -11,6 +11,7 @@ import {
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import type { ReadRequest } from "../../../src/core/tier/request/request.js";
+import { overrideStore } from "../../support/override-store.js";
 import { until } from "../../support/redis-lab.js";
 import { dataOf, memoryWorld, onEachStore, type World, waitForStores } from "../../support/world.js";
 
@@ -33,6 +34,17 @@ const typeDefs = /* GraphQL */ `
 `;
 const FIELDS = ["page", "windowed", "waited", "forever", "early", "spread", "missing", "listed", "limited", "plain"];
 type Load = (control: ResultControl, nth: number) => unknown;
+
+/** A load that says something of its result, which is its number. */
+const saying =
+  (say: (control: ResultControl, nth: number) => unknown): Load =>
+  (control, nth) => {
+    say(control, nth);
+    return { nth };
+  };
+const away = (): never => {
+  throw new Error("the source is away");
+};
 
 /** Creates a process whose resolvers all run `state.load`, which the test sets. */
 function createProcess(world: World = memoryWorld(), options: object = {}) {
@@ -66,10 +78,9 @@ async function read({ ask }: Pick<ReturnType<typeof createProcess>, "ask">, fiel
 onEachStore("the control of a result", (world) => {
   it("sets lifetimes that are no whole number of milliseconds, beside others of the same tick", async () => {
     const process = createProcess(world());
-    process.state.load = (control, nth) => {
-      if (nth === 1) control.set({ maxAge: 30.0004, staleWhileRevalidate: 1.1 });
-      return { nth };
-    };
+    process.state.load = saying(
+      (control, nth) => nth === 1 && control.set({ maxAge: 30.0004, staleWhileRevalidate: 1.1 }),
+    );
     const both = "{ page { nth } plain: windowed { nth } }";
     await dataOf(process.ask(both));
     await waitForStores(process, 2);
@@ -93,62 +104,15 @@ onEachStore("the control of a result", (world) => {
     expect(process.outcomes().hit).toBeUndefined();
   });
 
-  it("gives a result tags, also those that the policy does not know of", async () => {
-    const shared = world();
-    const [one, other] = [createProcess(shared), createProcess(shared)];
-    const load: Load = (control, nth) => {
-      control.set({ tags: ["Author:7"] });
-      return { nth };
-    };
-    one.state.load = other.state.load = load;
-    // The first result with tags shows the process that it has to look at the invalidation log first.
-    await read(one, "page(id: 1)");
-    await read(one, "page(id: 2)");
-    await waitForStores(one, 2);
-    expect(await read(other, "page(id: 2)")).toEqual({ nth: 2 });
-    expect(await read(other, "page(id: 2)")).toEqual({ nth: 2 });
-    await other.cache.invalidateTags(["Author:7"]);
-    expect(await read(one, "page(id: 2)")).toEqual({ nth: 3 });
-    expect(other.state.loads).toBe(0);
-  });
-
-  it("never stores a result whose own tag was invalidated during the load, and does not share it with later readers", async () => {
-    const process = createProcess(world());
-    let hold: Promise<void> | undefined;
-    process.state.load = async (control, nth) => {
-      control.set({ tags: ["Author:7"] });
-      await hold;
-      return { nth };
-    };
-    await read(process, "page(id: 1)");
-    const { passed, open } = gate();
-    hold = passed;
-    const first = read(process, "page(id: 2)");
-    await until("the load has begun", () => process.state.loads === 2);
-    await process.cache.invalidateTags(["Author:7"]);
-    const second = read(process, "page(id: 2)");
-    await settle();
-    open();
-    expect(await first).toEqual({ nth: 2 });
-    expect(await second).toEqual({ nth: 3 });
-  });
-
   it("works for each id of a loader on its own", async () => {
     const { cache, events } = createProcess(world());
     const batches: (readonly number[])[] = [];
-    const pages = cache.loader({
-      name: "Page",
-      maxAge: 60,
-      staleIfError: 60,
-      tags: (id: number) => [`Id:${id}`],
-      async batch(ids: readonly number[], _context: object, { results }): Promise<string[]> {
-        batches.push(ids);
-        return ids.map((id, index) => {
-          if (id === 1) results[index]?.skip();
-          return `${id} of batch ${batches.length}`;
-        });
-      },
-    });
+    const batch = async (ids: readonly number[], _: object, { results }: BatchCall): Promise<string[]> => {
+      batches.push(ids);
+      results[ids.indexOf(1)]?.skip();
+      return ids.map((id) => `${id} of batch ${batches.length}`);
+    };
+    const pages = cache.loader({ name: "Page", maxAge: 60, staleIfError: 60, tags: (id) => [`Id:${id}`], batch });
     expect(await pages({}).loadMany([1, 2])).toEqual(["1 of batch 1", "2 of batch 1"]);
     await waitForStores({ events }, 1);
     await settle();
@@ -158,116 +122,116 @@ onEachStore("the control of a result", (world) => {
 });
 
 describe("the lifetime of a result", () => {
-  it("is as short as its load says, for hits, stale values and the time that others may cache it", async () => {
-    const { clock, state, ...process } = createTimed();
-    state.load = (control, nth) => {
-      control.set({ maxAge: 5, staleWhileRevalidate: 10 });
-      return { nth };
-    };
-    await read(process, "windowed");
-    await clock.advance(4_900);
-    expect(await read(process, "windowed")).toEqual({ nth: 1 });
-    expect(process.outcomes()).toEqual({ loaded: 1, hit: 1 });
-    await clock.advance(5_000);
-    expect(await read(process, "windowed")).toEqual({ nth: 1 });
-    expect(process.outcomes()).toEqual({ loaded: 1, hit: 1, stale: 1 });
-    expect(await read(process, "windowed")).toEqual({ nth: 2 });
-    await clock.advance(15_000);
-    expect(await read(process, "windowed")).toEqual({ nth: 3 });
-  });
-
-  it("ends a stale window that the policy would keep open, whichever way the value is refreshed", async () => {
-    for (const field of ["windowed", "waited", "forever"]) {
-      const { clock, state, ...process } = createTimed();
-      state.load = (control, nth) => {
-        if (nth > 1) throw new Error("the source is away");
-        control.set({ staleWhileRevalidate: 10 });
-        return { nth };
-      };
-      await read(process, field);
-      await clock.advance(69_000);
-      expect(await read(process, field), field).toEqual({ nth: 1 });
-      await clock.advance(2_000);
-      expect((await process.ask(`{ ${field} { nth } }`)).errors?.[0]?.message, field).toBe("the source is away");
+  /** How much time passes, the value that is read then, and its outcome. Undefined: the error of the source. */
+  type Step = readonly [ms: number, nth: number | undefined, outcome?: string];
+  interface Case {
+    readonly say: (control: ResultControl, nth: number) => unknown;
+    readonly steps: readonly Step[];
+    readonly random?: number;
+  }
+  const ends: Case = {
+    say: (control, nth) => (nth > 1 ? away() : control.set({ staleWhileRevalidate: 10 })),
+    steps: [
+      [0, 1],
+      [69_000, 1],
+      [2_000, undefined],
+    ],
+  };
+  it.each<[what: string, field: string, test: Case]>([
+    [
+      "is as short as its load says, for hits, stale values and the time that others may cache it",
+      "windowed",
+      {
+        say: (control) => control.set({ maxAge: 5, staleWhileRevalidate: 10 }),
+        steps: [
+          [0, 1, "loaded"],
+          [4_900, 1, "hit"],
+          [5_000, 1, "stale"],
+          [0, 2, "hit"],
+          [15_000, 3, "loaded"],
+        ],
+      },
+    ],
+    ["ends a stale window that the policy would keep open, whichever way the value is refreshed", "windowed", ends],
+    ["ends a stale window that the policy would keep open with refresh: FOREGROUND", "waited", ends],
+    ["ends a stale window that the policy would keep open with neverExpires", "forever", ends],
+    [
+      "is never longer than the policy says, and staleIfError goes on to be counted from its end",
+      "page",
+      {
+        say: (control, nth) =>
+          nth === 2 ? away() : control.set({ maxAge: nth === 1 ? 5_000 : 5, staleWhileRevalidate: 5_000 }),
+        steps: [
+          [0, 1, "loaded"],
+          [60_000, 1, "staleIfError"],
+          [600_000, 3, "loaded"],
+          [5_000, 4, "loaded"],
+        ],
+      },
+    ],
+    [
+      "can be longer than the maxAge of the policy, up to maxAgeLimit, for this result only",
+      "limited",
+      {
+        say: (control, nth) => {
+          if (nth === 1) control.set({ maxAge: 300, staleWhileRevalidate: 100, tags: ["Author:7"] });
+          if (nth === 3) control.set({ maxAge: 5_000 });
+        },
+        steps: [
+          [0, 1, "loaded"],
+          [299_000, 1, "hit"],
+          [100_000, 1, "stale"],
+          [60_000, 3, "loaded"],
+          [599_000, 3, "hit"],
+          [1_000, 4, "loaded"],
+        ],
+      },
+    ],
+    [
+      "is shortened by jitter",
+      "spread",
+      {
+        say: (control) => control.set({ maxAge: 8 }),
+        steps: [
+          [0, 1],
+          [5_900, 1, "hit"],
+          [200, 2, "loaded"],
+        ],
+      },
+    ],
+  ])("%s", async (_, field, { say, steps, random = 0.5 }) => {
+    const { clock, state, ...process } = createTimed(() => random);
+    state.load = saying(say);
+    for (const [ms, nth, outcome] of steps) {
+      await clock.advance(ms);
+      const { data, errors } = await process.ask(`{ ${field} { nth } }`);
+      await settle();
+      if (nth === undefined) expect(errors?.[0]?.message).toBe("the source is away");
+      else expect(data?.[field]).toEqual({ nth });
+      const served = process.events.findLast(({ name }) => name === "entry.served");
+      if (outcome !== undefined) expect(served).toMatchObject({ outcome });
     }
   });
 
   it("applies to a softly invalidated value too", async () => {
     const { clock, state, ...process } = createTimed();
-    state.load = (control, nth) => {
-      control.set({ maxAge: 5, staleWhileRevalidate: 5 });
-      return { nth };
-    };
+    state.load = saying((control) => control.set({ maxAge: 5, staleWhileRevalidate: 5 }));
     await read(process, "windowed");
     await process.cache.invalidate({ coordinate: "Query.windowed" }, { soft: true });
     await clock.advance(10_000);
     expect(await read(process, "windowed")).toEqual({ nth: 2 });
   });
 
-  it("is never longer than the policy says, and staleIfError goes on to be counted from its end", async () => {
-    const { clock, state, ...process } = createTimed();
-    state.load = (control, nth) => {
-      if (nth === 2) throw new Error("the source is away");
-      control.set({ maxAge: nth === 1 ? 5_000 : 5, staleWhileRevalidate: 5_000 });
-      return { nth };
-    };
-    await read(process, "page");
-    await clock.advance(60_000);
-    expect(await read(process, "page")).toEqual({ nth: 1 });
-    expect(process.outcomes()).toEqual({ loaded: 1, staleIfError: 1 });
-    await clock.advance(600_000);
-    expect(await read(process, "page")).toEqual({ nth: 3 });
-    await clock.advance(5_000);
-    expect(await read(process, "page")).toEqual({ nth: 4 });
-  });
-
-  it("can be longer than the maxAge of the policy, up to maxAgeLimit", async () => {
-    const { clock, state, ...process } = createTimed();
-    state.load = (control, nth) => {
-      if (nth === 1) control.set({ maxAge: 300, staleWhileRevalidate: 100, tags: ["Author:7"] });
-      if (nth === 3) control.set({ maxAge: 5_000 });
-      return { nth };
-    };
-    await read(process, "limited");
-    await process.cache.invalidate({ coordinate: "Query.limited" });
-    state.loads = 0;
-    await read(process, "limited");
-    await clock.advance(299_000);
-    expect(await read(process, "limited")).toEqual({ nth: 1 });
-    await clock.advance(100_000);
-    expect(await read(process, "limited")).toEqual({ nth: 1 });
-    expect(process.outcomes()).toEqual({ loaded: 2, hit: 1, stale: 1 });
-    // What the refresh has stored has the maxAge of the policy.
-    await clock.advance(60_000);
-    expect(await read(process, "limited")).toEqual({ nth: 3 });
-    await clock.advance(599_000);
-    expect(await read(process, "limited")).toEqual({ nth: 3 });
-    await clock.advance(1_000);
-    expect(await read(process, "limited")).toEqual({ nth: 4 });
-  });
-
-  it("is shortened by jitter, and decides about early refreshes", async () => {
-    const spread = createTimed(() => 0.5);
-    spread.state.load = (control, nth) => {
+  it("decides about early refreshes", async () => {
+    const { clock, state, ...process } = createTimed(() => 0.999);
+    state.load = async (control, nth) => {
       control.set({ maxAge: 8 });
+      if (nth === 1) await clock.advance(1_000);
       return { nth };
     };
-    await read(spread, "spread");
-    await spread.clock.advance(5_900);
-    expect(await read(spread, "spread")).toEqual({ nth: 1 });
-    await spread.clock.advance(200);
-    expect(await read(spread, "spread")).toEqual({ nth: 2 });
-
-    const early = createTimed(() => 0.999);
-    early.state.load = async (control, nth) => {
-      control.set({ maxAge: 8 });
-      if (nth === 1) await early.clock.advance(1_000);
-      return { nth };
-    };
-    await read(early, "early");
-    await early.clock.advance(2_000);
-    expect(await read(early, "early")).toEqual({ nth: 1 });
-    expect(early.state.loads).toBe(2);
+    await read(process, "early");
+    await clock.advance(2_000);
+    expect([await read(process, "early"), state.loads]).toEqual([{ nth: 1 }, 2]);
   });
 
   it("is at most negativeMaxAge for null", async () => {
@@ -276,51 +240,30 @@ describe("the lifetime of a result", () => {
       control.set({ maxAge: nth === 1 ? 30 : 5 });
       return null;
     };
-    await read(process, "missing");
-    await clock.advance(10_000);
-    await read(process, "missing");
-    await clock.advance(5_000);
-    await read(process, "missing");
+    for (const ms of [0, 10_000, 5_000]) {
+      await clock.advance(ms);
+      await read(process, "missing");
+    }
     expect(state.loads).toBe(3);
   });
 
-  it("removes the value that it replaces if it is 0, whereas a skipped result leaves it", async () => {
-    for (const [change, fallback] of [
-      [(control: ResultControl) => control.set({ maxAge: 0 }), undefined],
-      [(control: ResultControl) => control.skip(), { nth: 1 }],
-    ] as const) {
-      const { clock, state, ...process } = createTimed();
-      await read(process, "page");
-      await clock.advance(60_000);
-      state.load = (control, nth) => {
-        if (nth === 3) throw new Error("the source is away");
-        if (nth === 2) change(control);
-        return { nth };
-      };
-      expect(await read(process, "page")).toEqual({ nth: 2 });
-      const { data, errors } = await process.ask("{ page { nth } }");
-      expect([data?.page ?? undefined, errors?.[0]?.message]).toEqual([
-        fallback,
-        fallback === undefined ? "the source is away" : undefined,
-      ]);
-    }
+  it.each<[string, (control: ResultControl) => void, unknown, unknown]>([
+    [
+      "removes the value that it replaces if it is 0",
+      (control) => control.set({ maxAge: 0 }),
+      null,
+      "the source is away",
+    ],
+    ["leaves the value that it replaces if it is skipped", (control) => control.skip(), { nth: 1 }, undefined],
+  ])("%s", async (_, change, page, message) => {
+    const { clock, state, ...process } = createTimed();
+    await read(process, "page");
+    await clock.advance(60_000);
+    state.load = saying((control, nth) => (nth === 3 ? away() : change(control)));
+    expect(await read(process, "page")).toEqual({ nth: 2 });
+    const { data, errors } = await process.ask("{ page { nth } }");
+    expect([data?.page, errors?.[0]?.message]).toEqual([page, message]);
   });
-});
-
-it("tags that a load has added cost no further read, also in a process that reads the value for the first time", async () => {
-  const { store, state, ...process } = createTimed();
-  state.load = (control, nth) => {
-    control.set({ tags: ["Author:7"] });
-    return { nth };
-  };
-  await read(process, "page(id: 1)");
-  await read(process, "page(id: 2)");
-  const readsOf = async (): Promise<number | undefined> => {
-    store.chaos.calls.clear();
-    expect(await read(process, "page(id: 2)")).toEqual({ nth: 2 });
-    return store.chaos.calls.get("read");
-  };
-  expect([await readsOf(), await readsOf()]).toEqual([1, 1]);
 });
 
 describe("a skipped result", () => {
@@ -379,20 +322,12 @@ describe("a skipped result", () => {
     ]) {
       const { passed, open } = gate();
       const inner = memoryStore();
-      const store = new Proxy(inner, {
-        get: (target, property) => {
-          const value: unknown = Reflect.get(target, property, target);
-          if (property !== "release" && property !== "storeValues")
-            return typeof value === "function" ? value.bind(target) : value;
-          return (...args: unknown[]): unknown =>
-            passed.then(() => (value as (...all: unknown[]) => unknown).apply(target, args));
-        },
+      const store = overrideStore(inner, {
+        release: (...args) => passed.then(() => inner.release(...args)),
+        storeValues: (requests) => passed.then(() => inner.storeValues(requests)),
       });
       const process = createProcess(memoryWorld(() => store));
-      process.state.load = (control, nth) => {
-        change(control);
-        return { nth };
-      };
+      process.state.load = saying(change);
       expect(await read(process, "page")).toEqual({ nth: 1 });
       const later = read(process, "page");
       await settle();
@@ -438,31 +373,29 @@ describe("the control of a result reports mistakes", () => {
 
   it("with what was expected, what was given, where, and how to correct it", async () => {
     const messageOfSet = (settings: unknown): Promise<string> =>
-      messageOf((control, nth) => {
-        control.set(settings as never);
-        return { nth };
-      });
-    expect(await messageOfSet({ maxAge: -1 })).toBe(
-      "`Query.page`: set() of its result: `maxAge`: expected a number of at least 0 (seconds), got -1; omit it to keep what the policy says, or call skip() to store nothing",
-    );
-    expect(await messageOfSet({ staleWhileRevalidate: Number.NaN })).toContain("`staleWhileRevalidate`: expected");
-    expect(await messageOfSet({ maxAge: Number.POSITIVE_INFINITY })).toContain("got Infinity");
-    expect(await messageOfSet({ maxAge: "5" })).toContain('got "5"');
-    expect(await messageOfSet({ maxage: 5 })).toContain("`maxage`: unknown property; expected one of `maxAge`");
-    expect(await messageOfSet({ tags: "User:alice" })).toContain(
-      "expected an array of non-empty strings, got a string",
-    );
-    expect(await messageOfSet({ tags: [""] })).toContain("got one with another element");
-    expect(await messageOfSet(5)).toContain("expected an object such as { maxAge: 30 }, got 5");
+      messageOf(saying((control) => control.set(settings as never)));
+    const messages: readonly (readonly [settings: unknown, message: string])[] = [
+      [
+        { maxAge: -1 },
+        "`Query.page`: set() of its result: `maxAge`: expected a number of at least 0 (seconds), got -1; omit it to keep what the policy says, or call skip() to store nothing",
+      ],
+      [{ staleWhileRevalidate: Number.NaN }, "`staleWhileRevalidate`: expected"],
+      [{ maxAge: Number.POSITIVE_INFINITY }, "got Infinity"],
+      [{ maxAge: "5" }, 'got "5"'],
+      [{ maxage: 5 }, "`maxage`: unknown property; expected one of `maxAge`"],
+      [{ tags: "User:alice" }, "expected an array of non-empty strings, got a string"],
+      [{ tags: [""] }, "got one with another element"],
+      [5, "expected an object such as { maxAge: 30 }, got 5"],
+    ];
+    for (const [settings, message] of messages) expect(await messageOfSet(settings)).toContain(message);
   });
 
   it("if it is used after the load has ended", async () => {
     const process = createProcess();
     let used: ResultControl | undefined;
-    process.state.load = (control, nth) => {
+    process.state.load = saying((control) => {
       used = control;
-      return { nth };
-    };
+    });
     await read(process, "page");
     const message = "`Query.page`: expected skip() before the load has ended, got a call after it";
     expect(() => used?.skip()).toThrow(message);
@@ -480,11 +413,10 @@ describe("the control of a result reports mistakes", () => {
 describe("the control of a result that is not cached", () => {
   it("has no effect in a field without a policy and in a load that bypasses the cache", async () => {
     const process = createProcess();
-    process.state.load = (control, nth) => {
+    process.state.load = saying((control) => {
       control.skip();
       control.set({ maxAge: 5, tags: ["Author:7"] });
-      return { nth };
-    };
+    });
     expect(await read(process, "plain")).toEqual({ nth: 1 });
     const context = {};
     process.cache.override(context, "BYPASS");

@@ -3,24 +3,24 @@ import { memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
-const typeDefs = /* GraphQL */ `
+const typeDefs = (maxAge = 10) => /* GraphQL */ `
   type Query {
     background: Int @cached(maxAge: 10, staleWhileRevalidate: 20)
-    foreground: Int @cached(maxAge: 10, staleWhileRevalidate: 20, refresh: FOREGROUND)
-    fallback: Int @cached(maxAge: 10, staleIfError: 20)
+    foreground: Int @cached(maxAge: ${maxAge}, staleWhileRevalidate: 20, refresh: FOREGROUND)
+    fallback: Int @cached(maxAge: ${maxAge}, staleIfError: 20)
     forever: Int @cached(maxAge: 10, neverExpires: true)
-    nothing: Int @cached(maxAge: 10, negativeMaxAge: 2)
-    none: [Int!] @cached(maxAge: 10, negativeMaxAge: 2)
-    missing: Int @cached(maxAge: 3600)
-    empty: [Int!] @cached(maxAge: 3600)
-    short: Int @cached(maxAge: 5)
     early: Int @cached(maxAge: 10, earlyRefresh: 1)
     spread: Int @cached(maxAge: 10, jitter: 0.5)
+    nothing: Int @cached(maxAge: 10, negativeMaxAge: 2)
+    missing: Int @cached(maxAge: 3600)
+    short: Int @cached(maxAge: 5)
+    none: [Int!] @cached(maxAge: 10, negativeMaxAge: 2)
+    empty: [Int!] @cached(maxAge: 3600)
   }
 `;
 
-/** Creates a process on a fake clock, with a source that counts its loads and can be blocked or made to fail. */
-function createProcess(options: { random?: () => number; softTimeoutMs?: number } = {}) {
+/** A process on a fake clock, with a source that counts its loads and can be held or made to fail. */
+function start({ random = (): number => 0.5, softTimeoutMs = undefined as number | undefined } = {}) {
   const clock = new FakeClock();
   const state = { loads: 0, hold: undefined as Promise<void> | undefined, failure: undefined as Error | undefined };
   const load = async (): Promise<number> => {
@@ -29,252 +29,188 @@ function createProcess(options: { random?: () => number; softTimeoutMs?: number 
     if (state.failure !== undefined) throw state.failure;
     return nth;
   };
-  const fields = ["background", "foreground", "fallback", "forever", "early", "spread"];
+  const byValue = (value: unknown, ...names: string[]) =>
+    Object.fromEntries(names.map((name) => [name, async () => (await load(), value)]));
+  const numbers = ["background", "foreground", "fallback", "forever", "early", "spread"].map((name) => [name, load]);
   const resolvers = {
     Query: {
-      ...Object.fromEntries(fields.map((name) => [name, load])),
-      nothing: () => (state.loads++, null),
-      none: () => (state.loads++, []),
-      missing: () => (state.loads++, null),
-      empty: () => (state.loads++, []),
-      short: () => (state.loads++, null),
+      ...Object.fromEntries(numbers),
+      ...byValue(null, "nothing", "missing", "short"),
+      ...byValue([], "none", "empty"),
     },
   };
-  const random = options.random ?? (() => 0.5);
   const world = memoryWorld(() => memoryStore({ clock }));
-  const { softTimeoutMs } = options;
-  const timeout = softTimeoutMs === undefined ? {} : { leases: { softTimeoutMs } };
-  return {
-    clock,
-    state,
-    ...world.process(typeDefs, resolvers, { testing: { clock, random }, ...timeout }),
+  const leases = softTimeoutMs === undefined ? {} : { leases: { softTimeoutMs } };
+  const startProcess = (maxAge?: number, options = {}) =>
+    world.process(typeDefs(maxAge), resolvers, { testing: { clock, random }, ...leases, ...options });
+  const process = startProcess();
+  const { cache, ask } = process;
+  const batch = async (ids: readonly number[]) => (await load(), ids.map(() => null));
+  const loader = cache.loader<number, null>({ name: "Missing", maxAge: 3600, batch });
+  /** Reads fields, and lets what follows from that happen. */
+  const read = async (...fields: string[]): Promise<unknown> => {
+    const values = fields[0] === "Missing" ? [await loader({}).load(7)] : await dataOf(ask(`{ ${fields.join(" ")} }`));
+    await settle();
+    return fields.length === 1 ? Object.values(values as object)[0] : values;
   };
+  /** Holds loads from now on. */
+  const hold = () => {
+    const { passed, open } = gate();
+    state.hold = passed;
+    return async () => (open(), await settle());
+  };
+  return { ...process, clock, state, read, hold, startProcess };
 }
 
 describe("stale values", () => {
-  it("serves the stale value while one refresh runs", async () => {
-    const { clock, state, ask, outcomes } = createProcess();
-    await ask("{ background }");
+  it("are served while one refresh runs", async () => {
+    const { clock, state, read, hold, outcomes } = start();
+    await read("background");
     await clock.advance(11_000);
-    const loadGate = gate();
-    state.hold = loadGate.passed;
-    expect(await Promise.all([dataOf(ask("{ background }")), dataOf(ask("{ background }"))])).toEqual([
-      { background: 1 },
-      { background: 1 },
-    ]);
-    await settle();
+    const open = hold();
+    expect(await Promise.all([read("background"), read("background")])).toEqual([1, 1]);
     expect(state.loads).toBe(2);
-    loadGate.open();
-    await settle();
-    expect(await dataOf(ask("{ background }"))).toEqual({ background: 2 });
+    await open();
+    expect(await read("background")).toBe(2);
     expect(outcomes()).toEqual({ loaded: 1, stale: 2, hit: 1 });
   });
 
-  it("does not serve a stale value after its staleWhileRevalidate window", async () => {
-    const { clock, ask } = createProcess();
-    await ask("{ background }");
+  it("are not served after their staleWhileRevalidate window", async () => {
+    const { clock, read } = start();
+    await read("background");
     await clock.advance(30_000);
-    expect(await dataOf(ask("{ background }"))).toEqual({ background: 2 });
+    expect(await read("background")).toBe(2);
   });
 
-  it("makes only the lease holder wait for the new value with refresh: FOREGROUND", async () => {
-    const { clock, state, ask } = createProcess();
-    await ask("{ foreground }");
+  it("make only the lease holder wait for the new value with refresh: FOREGROUND", async () => {
+    const { clock, read, hold } = start();
+    await read("foreground");
     await clock.advance(11_000);
-    const loadGate = gate();
-    state.hold = loadGate.passed;
-    const winner = dataOf(ask("{ foreground }"));
+    const open = hold();
+    const winner = read("foreground");
     await settle();
-    expect(await dataOf(ask("{ foreground }"))).toEqual({ foreground: 1 });
-    loadGate.open();
-    expect(await winner).toEqual({ foreground: 2 });
+    expect(await read("foreground")).toBe(1);
+    await open();
+    expect(await winner).toBe(2);
   });
 
-  it("serves the stale value when the load fails, and backs off before the next load", async () => {
-    const { clock, state, ask, outcomes } = createProcess();
-    await ask("{ fallback }");
+  it("are served when the load fails, and back off before the next load", async () => {
+    const { clock, state, read, outcomes } = start();
+    await read("fallback");
     await clock.advance(11_000);
     state.failure = new Error("the source is away");
-    expect(await dataOf(ask("{ fallback }"))).toEqual({ fallback: 1 });
-    await settle();
-    expect(await dataOf(ask("{ fallback }"))).toEqual({ fallback: 1 });
-    expect(state.loads).toBe(2);
+    expect([await read("fallback"), await read("fallback"), state.loads]).toEqual([1, 1, 2]);
     expect(outcomes()).toEqual({ loaded: 1, staleIfError: 2 });
   });
 
-  it("does not serve the stale value of a field that was invalidated while its load failed", async () => {
-    const { cache, clock, state, ask } = createProcess();
-    await ask("{ fallback }");
+  it("are not served if the field was invalidated while its load failed", async () => {
+    const { cache, clock, state, ask, read, hold } = start();
+    await read("fallback");
     await clock.advance(11_000);
-    const loadGate = gate();
-    state.hold = loadGate.passed;
+    const open = hold();
     state.failure = new Error("the source is away");
     const asked = ask("{ fallback }");
     await settle();
     await cache.invalidate({ coordinate: "Query.fallback" });
-    loadGate.open();
+    await open();
     expect((await asked).errors?.[0]?.message).toBe("the source is away");
   });
 
-  it("serves a value of any age with neverExpires while it is rebuilt", async () => {
-    const { clock, ask } = createProcess();
-    await ask("{ forever }");
+  it("are served at any age with neverExpires while they are rebuilt", async () => {
+    const { clock, read } = start();
+    await read("forever");
     await clock.advance(1_000_000);
-    expect(await dataOf(ask("{ forever }"))).toEqual({ forever: 1 });
-    await settle();
-    expect(await dataOf(ask("{ forever }"))).toEqual({ forever: 2 });
+    expect([await read("forever"), await read("forever")]).toEqual([1, 2]);
   });
-});
 
-describe("softTimeoutMs", () => {
-  it("serves the stale value when a load takes longer than softTimeoutMs", async () => {
-    const { clock, state, ask, outcomes } = createProcess({ softTimeoutMs: 200 });
-    await ask("{ foreground fallback }");
+  it("are served when a load takes longer than softTimeoutMs", async () => {
+    const { clock, read, hold, outcomes } = start({ softTimeoutMs: 200 });
+    await read("foreground", "fallback");
     await clock.advance(11_000);
-    const loadGate = gate();
-    state.hold = loadGate.passed;
-    const answer = dataOf(ask("{ foreground fallback }"));
+    const open = hold();
+    const answer = read("foreground", "fallback");
     await clock.advance(190);
     expect(outcomes()).toEqual({ loaded: 2 });
     await clock.advance(20);
     expect(await answer).toEqual({ foreground: 1, fallback: 2 });
     expect(outcomes()).toEqual({ loaded: 2, stale: 2 });
-    loadGate.open();
-    await settle();
-    expect(await dataOf(ask("{ foreground fallback }"))).toEqual({ foreground: 3, fallback: 4 });
+    await open();
+    expect(await read("foreground", "fallback")).toEqual({ foreground: 3, fallback: 4 });
   });
 
-  it("waits for a slow load when there is no stale value", async () => {
-    const { clock, state, ask } = createProcess({ softTimeoutMs: 200 });
-    const loadGate = gate();
-    state.hold = loadGate.passed;
-    const answer = dataOf(ask("{ foreground }"));
+  it("are waited for beyond softTimeoutMs if there are none", async () => {
+    const { clock, read, hold } = start({ softTimeoutMs: 200 });
+    const open = hold();
+    const answer = read("foreground");
     await clock.advance(5_000);
-    loadGate.open();
-    expect(await answer).toEqual({ foreground: 1 });
-  });
-});
-
-describe("soft invalidation", () => {
-  const top = { coordinate: "Query.fallback" };
-
-  it("serves the invalidated value while it is loaded again, even without a stale window", async () => {
-    const { cache, state, ask, outcomes } = createProcess();
-    await ask("{ fallback }");
-    await settle();
-    await cache.invalidate(top, { soft: true });
-    expect(await dataOf(ask("{ fallback }"))).toEqual({ fallback: 1 });
-    await settle();
-    expect(await dataOf(ask("{ fallback }"))).toEqual({ fallback: 2 });
-    expect(state.loads).toBe(2);
-    expect(outcomes()).toEqual({ loaded: 1, stale: 1, hit: 1 });
-  });
-
-  it("does not serve a softly invalidated value beyond its maxAge", async () => {
-    const { cache, clock, ask } = createProcess();
-    await ask("{ nothing }");
-    await cache.invalidate({ coordinate: "Query.nothing" }, { soft: true });
-    await clock.advance(10_000);
-    expect(await dataOf(ask("{ nothing }"))).toEqual({ nothing: null });
-  });
-
-  it("stores the value of a load that began before the soft invalidation, as a stale one", async () => {
-    const { cache, clock, state, ask } = createProcess();
-    await ask("{ background }");
-    await clock.advance(11_000);
-    const loadGate = gate();
-    state.hold = loadGate.passed;
-    await ask("{ background }");
-    await settle();
-    await cache.invalidate({ coordinate: "Query.background" }, { soft: true });
-    loadGate.open();
-    await settle();
-    state.hold = undefined;
-    expect(await dataOf(ask("{ background }"))).toEqual({ background: 2 });
-    await settle();
-    expect(await dataOf(ask("{ background }"))).toEqual({ background: 3 });
+    await open();
+    expect(await answer).toBe(1);
   });
 });
 
 describe("freshness", () => {
-  it("expires null and empty lists after negativeMaxAge", async () => {
-    const { clock, state, ask } = createProcess();
-    for (const query of ["{ nothing }", "{ none }"]) {
-      state.loads = 0;
-      await ask(query);
-      await ask(query);
-      expect(state.loads).toBe(1);
-      await clock.advance(2_100);
-      await ask(query);
-      expect(state.loads).toBe(2);
-    }
-  });
-
-  it("expires null and empty lists after the smaller of maxAge and 10 s by default, those of loaders as well", async () => {
-    const { clock, state, ask, cache } = createProcess();
-    const batch = async (ids: readonly number[]) => (state.loads++, ids.map(() => null));
-    const loader = cache.loader<number, null>({ name: "Missing", maxAge: 3600, batch });
-    const reads: readonly [read: () => Promise<unknown>, freshMs: number][] = [
-      [() => ask("{ missing }"), 10_000],
-      [() => ask("{ empty }"), 10_000],
-      [() => ask("{ short }"), 5_000],
-      [() => loader({}).load(7), 10_000],
-    ];
-    for (const [read, freshMs] of reads) {
-      state.loads = 0;
-      await read();
-      await settle();
-      await clock.advance(freshMs - 1);
-      await read();
-      expect(state.loads).toBe(1);
-      await clock.advance(1);
-      await read();
-      expect(state.loads).toBe(2);
-    }
-  });
-
-  it("shortens freshness randomly, by at most the jitter ratio", async () => {
-    const { clock, state, ask } = createProcess({ random: () => 0.5 });
-    await ask("{ spread }");
-    await clock.advance(7_400);
-    await ask("{ spread }");
+  it.each<[what: string, field: string, freshMs: number, endsMs?: number]>([
+    ["null after negativeMaxAge", "nothing", 2_000],
+    ["empty lists after negativeMaxAge", "none", 2_000],
+    ["null after 10 s by default", "missing", 10_000],
+    ["empty lists after 10 s by default", "empty", 10_000],
+    ["null after its maxAge, if that is less than 10 s", "short", 5_000],
+    ["null of a loader after 10 s by default", "Missing", 10_000],
+    ["a value after a part of its maxAge that is random, within the jitter ratio", "spread", 7_500],
+  ])("expires %s", async (_, field, freshMs) => {
+    const { clock, state, read } = start();
+    await read(field);
+    await clock.advance(freshMs - 1);
+    await read(field);
     expect(state.loads).toBe(1);
-    await clock.advance(200);
-    await ask("{ spread }");
+    await clock.advance(1);
+    await read(field);
     expect(state.loads).toBe(2);
   });
 
-  it("counts freshness from the start of the load", async () => {
-    const { clock, state, ask } = createProcess();
-    const loadGate = gate();
-    state.hold = loadGate.passed;
-    const first = ask("{ fallback }");
+  it("counts from the start of the load", async () => {
+    const { clock, state, read, hold } = start();
+    const open = hold();
+    const first = read("fallback");
     await settle();
     await clock.advance(9_000);
-    loadGate.open();
+    await open();
     await first;
-    state.hold = undefined;
     await clock.advance(1_500);
-    await ask("{ fallback }");
+    await read("fallback");
     expect(state.loads).toBe(2);
   });
 
-  it("refreshes early with a probability that grows with the load time", async () => {
-    const { clock, state, ask } = createProcess({ random: () => 0.9 });
-    const loadGate = gate();
-    state.hold = loadGate.passed;
-    const first = ask("{ early }");
+  it("ends early with a probability that grows with the load time", async () => {
+    const { clock, state, read, hold } = start({ random: () => 0.9 });
+    const open = hold();
+    const first = read("early");
     await settle();
     await clock.advance(1_000);
-    loadGate.open();
+    await open();
     await first;
-    state.hold = undefined;
     await clock.advance(6_000);
-    await ask("{ early }");
+    await read("early");
     expect(state.loads).toBe(1);
     await clock.advance(1_000);
-    expect(await dataOf(ask("{ early }"))).toEqual({ early: 1 });
-    await settle();
-    expect(await dataOf(ask("{ early }"))).toEqual({ early: 2 });
+    expect([await read("early"), await read("early")]).toEqual([1, 2]);
   });
+
+  it.each([
+    ["reloads", "fallback"],
+    ["waits with refresh: FOREGROUND for the refresh of", "foreground"],
+  ])(
+    "of a release with a shorter maxAge: it %s a value that is too old for it, although it is fresh for the other release",
+    async (_, field) => {
+      const { clock, startProcess } = start();
+      const [longer, shorter] = [60, 10].map((maxAge) => startProcess(maxAge, { memory: false }));
+      const read = async (process = longer) =>
+        Object.values((await dataOf(process?.ask(`{ ${field} }`) as never)) as object)[0];
+      expect(await read()).toBe(1);
+      await clock.advance(9_999);
+      expect(await read(shorter)).toBe(1);
+      await clock.advance(1);
+      expect([await read(shorter), await read()]).toEqual([2, 2]);
+    },
+  );
 });
