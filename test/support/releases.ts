@@ -127,6 +127,33 @@ export const CHANGES: Readonly<Record<string, Change>> = {
       value: (id, edition) => ({ __typename: "UnionMemberRemovedFilm", edition, title: `Film ${id}` }),
     },
   },
+  nestedTypeChanged: {
+    old: {
+      type: "{ edition: Int! studio: TStudio }",
+      types: "type TStudio { owner: TOwner } type TOwner { name: String }",
+      selection: "edition studio { owner { name } }",
+      value: (_id, edition) => ({ edition, studio: { owner: { name: "A" } } }),
+    },
+    next: {
+      type: "{ edition: Int! studio: TStudio }",
+      types: "type TStudio { owner: TOwner } type TOwner { first: String }",
+      selection: "edition studio { owner { first } }",
+      value: (_id, edition) => ({ edition, studio: { owner: { first: "A" } } }),
+    },
+  },
+  parentReaderGotResolver: {
+    old: {
+      type: "{ edition: Int! label: String }",
+      selection: "edition label",
+      value: (_id, edition) => ({ edition, label: "SF" }),
+    },
+    next: {
+      type: "{ edition: Int! label: String }",
+      selection: "edition label",
+      value: (_id, edition) => ({ edition, labels: ["SF", "Horror"] }),
+      resolvers: { label: ({ labels }: { labels: string[] }) => labels[1] },
+    },
+  },
   resolverAdded: {
     old: MOVIE,
     next: {
@@ -174,6 +201,11 @@ export const CHANGES: Readonly<Record<string, Change>> = {
       value: (id, edition) => ({ id, edition, b: 1 }),
       loader: { version: "2" },
     },
+  },
+  loadedUnchanged: {
+    isCompatible: true,
+    old: movie({ loader: { type: "T", version: "1" } }),
+    next: movie({ loader: { type: "T", version: "1" } }),
   },
   loadedTypeChanged: {
     old: movie({ loader: { type: "T" } }),

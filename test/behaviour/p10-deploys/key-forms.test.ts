@@ -17,14 +17,21 @@ class Source extends VersionedSource {
   }
 }
 
-const target = (id = "7") => ({ coordinate: "Query.value", args: { id } });
+const target = { coordinate: "Query.value", args: { id: "7" } };
 const read = async ({ ask }: Process, id = "7"): Promise<unknown> =>
   ((await dataOf(ask(`{ value(id: "${id}") }`))) as { value: unknown }).value;
+const readBoth = async (process: Process) => [await read(process, "7"), await read(process, "8")];
 
-/** Reads keys of a process until all are in the store. */
-async function fill(process: Process, ...ids: string[]): Promise<void> {
-  for (const id of ids) await read(process, id);
-  await waitForStores(process, ids.length);
+/** Two releases whose keys have different forms, both of which have stored two keys. */
+async function startReleases(world: World, settings = "") {
+  const source = new Source();
+  const forms = [field(settings), field(`, key: ["$args.id"]${settings}`)] as const;
+  const [old, next] = forms.map((form) => source.start(world, form)) as [Process, Process];
+  for (const process of [old, next]) {
+    expect(await readBoth(process)).toEqual([1, 1]);
+    await waitForStores(process, 2);
+  }
+  return { source, old, next };
 }
 
 onEachStore("an invalidation by key", (world) => {
@@ -38,47 +45,41 @@ onEachStore("an invalidation by key", (world) => {
         await expect.poll(async () => (await read(process), process.outcomes().hit ?? 0)).toBeGreaterThan(0);
       }
       source.version++;
-      await invalidating.cache.invalidate(target());
+      await invalidating.cache.invalidate(target);
       for (const process of [old, next]) expect(await read(process)).toBe(source.version);
     }
-    await waitForStores(old, 3);
-    await waitForStores(next, 3);
+    for (const process of [old, next]) await waitForStores(process, 3);
     source.version++;
-    await next.cache.invalidate(target());
-    const rolledBack = source.start(shared);
-    expect(await read(rolledBack)).toBe(source.version);
+    await next.cache.invalidate(target);
+    expect(await read(source.start(shared))).toBe(source.version);
   });
 
   it("outdates all older entries of a release that makes its keys in another way, and of its own release that key alone", async () => {
     const shared = world();
-    const source = new Source();
-    const [old, next] = [source.start(shared), source.start(shared, OTHER_FORM)];
-    for (const process of [old, next]) await fill(process, "7", "8");
+    const { source, old, next } = await startReleases(shared);
     source.version = 2;
-    await old.cache.invalidate(target());
-    expect([await read(old, "7"), await read(old, "8")]).toEqual([2, 1]);
-    expect([await read(next, "7"), await read(next, "8")]).toEqual([2, 2]);
+    await old.cache.invalidate(target);
+    expect([await readBoth(old), await readBoth(next)]).toEqual([
+      [2, 1],
+      [2, 2],
+    ]);
     await waitForStores(next, 4);
     // What was loaded afterwards is kept.
     source.version = 3;
-    expect([await read(next, "7"), await read(next, "8")]).toEqual([2, 2]);
+    expect(await readBoth(next)).toEqual([2, 2]);
     // A process that starts later reads the record in the log.
-    const loads = source.loads;
+    const { loads } = source;
     const [later, laterOld] = [source.start(shared, OTHER_FORM), source.start(shared)];
-    expect([await read(later, "7"), await read(later, "8"), await read(laterOld, "8")]).toEqual([2, 2, 1]);
-    expect(source.loads).toBe(loads);
+    expect([await readBoth(later), await read(laterOld, "8"), source.loads]).toEqual([[2, 2], 1, loads]);
   });
 
   it("outdates the older entries of another key form in a process that starts later", async () => {
     const shared = world();
-    const source = new Source();
-    const [old, next] = [source.start(shared), source.start(shared, OTHER_FORM)];
-    for (const process of [old, next]) await fill(process, "7", "8");
+    const { source, old } = await startReleases(shared);
     source.version = 2;
-    await old.cache.invalidate(target());
-    const [later, laterOld] = [source.start(shared, OTHER_FORM), source.start(shared)];
-    expect([await read(later, "7"), await read(later, "8")]).toEqual([2, 2]);
-    expect([await read(laterOld, "7"), await read(laterOld, "8")]).toEqual([2, 1]);
+    await old.cache.invalidate(target);
+    expect(await readBoth(source.start(shared, OTHER_FORM))).toEqual([2, 2]);
+    expect(await readBoth(source.start(shared))).toEqual([2, 1]);
   });
 
   it.each([
@@ -88,7 +89,8 @@ onEachStore("an invalidation by key", (world) => {
     const shared = world();
     const source = new Source();
     const invalidating = source.start(shared);
-    await fill(invalidating, "7");
+    await read(invalidating);
+    await waitForStores(invalidating);
     const third = source.start(shared, typeDefs);
     const held = gate();
     source.hold = held.passed;
@@ -96,7 +98,7 @@ onEachStore("an invalidation by key", (world) => {
     await expect.poll(() => source.loads).toBe(2);
     source.hold = undefined;
     source.version = 2;
-    await invalidating.cache.invalidate(target());
+    await invalidating.cache.invalidate(target);
     held.open();
     expect(await loading).toBe(1);
     await waitForStores(third);
@@ -104,26 +106,18 @@ onEachStore("an invalidation by key", (world) => {
   });
 
   it("makes all older entries of another key form stale if it is soft", async () => {
-    const shared = world();
-    const source = new Source();
-    const swr = ", staleWhileRevalidate: 60";
-    const [old, next] = [source.start(shared, field(swr)), source.start(shared, field(`, key: ["$args.id"]${swr}`))];
-    for (const process of [old, next]) await fill(process, "7", "8");
+    const { source, old, next } = await startReleases(world(), ", staleWhileRevalidate: 60");
     source.version = 2;
-    await old.cache.invalidate(target(), { soft: true });
-    expect([await read(next, "7"), await read(next, "8"), await read(old, "8")]).toEqual([1, 1, 1]);
-    expect(next.outcomes()).toMatchObject({ stale: 2 });
-    expect(old.outcomes()).toMatchObject({ hit: 1 });
+    await old.cache.invalidate(target, { soft: true });
+    expect([await readBoth(next), await read(old, "8")]).toEqual([[1, 1], 1]);
+    expect([next.outcomes().stale, old.outcomes().hit]).toEqual([2, 1]);
     await waitForStores(next, 4);
-    expect([await read(next, "7"), await read(next, "8"), await read(old, "8")]).toEqual([2, 2, 1]);
+    expect([await readBoth(next), await read(old, "8")]).toEqual([[2, 2], 1]);
   });
 
   it("keeps values of another key form from being stored while cache.mutate runs, and of its own form those of other keys are", async () => {
-    const shared = world();
-    const source = new Source();
-    const [old, next] = [source.start(shared), source.start(shared, OTHER_FORM)];
-    for (const process of [old, next]) await fill(process, "7", "8");
-    await old.cache.mutate({ entries: [target()] }, async () => {
+    const { source, old, next } = await startReleases(world());
+    await old.cache.mutate({ entries: [target] }, async () => {
       expect(await read(old, "8")).toBe(1);
       // What another process reads before the commit.
       for (const id of ["7", "8", "7"]) await read(next, id);
@@ -131,7 +125,7 @@ onEachStore("an invalidation by key", (world) => {
       source.version = 2;
     });
     expect(next.outcomes()).toMatchObject({ "bypassed(WRITE_IN_PROGRESS)": 3 });
-    expect([await read(next, "7"), await read(next, "8"), await read(old, "7")]).toEqual([2, 2, 2]);
+    expect([await readBoth(next), await read(old)]).toEqual([[2, 2], 2]);
     await waitForStores(old, 4);
     source.version = 3;
     expect([await read(old, "8"), await read(old, "9")]).toEqual([1, 1]);
@@ -141,22 +135,19 @@ onEachStore("an invalidation by key", (world) => {
     const shared = world();
     const source = new Source();
     const store = shared.store();
-    const typeDefs = (nth: number) =>
-      `type Query { value(id: ID!, lang: String): Movie @cached(maxAge: 60) } type Movie { n: Int field${nth}: Int }`;
-    const releases = Array.from({ length: 150 }, (_, nth) =>
-      shared.process(typeDefs(nth), { Query: { value: async () => ({ n: await source.load() }) } }, {
-        store,
-        storage: { storeTimeoutMs: 10_000 },
-      } as object),
-    );
-    const readAll = (): Promise<unknown[]> =>
-      Promise.all(releases.map(({ ask }) => dataOf(ask('{ value(id: "7") { n } }'))));
+    const options = { store, storage: { storeTimeoutMs: 10_000 } } as object;
+    const value = async () => ({ n: await source.load() });
+    const releases = Array.from({ length: 150 }, (_, nth) => {
+      const types = `type Query { value(id: ID!, lang: String): Movie @cached(maxAge: 60) } type Movie { n: Int field${nth}: Int }`;
+      return shared.process(types, { Query: { value } }, options);
+    });
+    const readAll = () => Promise.all(releases.map(({ ask }) => dataOf(ask('{ value(id: "7") { n } }'))));
     const all = (n: number): unknown[] => releases.map(() => ({ value: { n } }));
     expect(await readAll()).toEqual(all(1));
     await Promise.all(releases.map((release) => waitForStores(release)));
     expect([await readAll(), source.loads]).toEqual([all(1), 150]);
     source.version = 2;
-    await releases[74]?.cache.invalidate(target());
+    await releases[74]?.cache.invalidate(target);
     expect([await readAll(), source.loads]).toEqual([all(2), 300]);
   });
 });

@@ -1,7 +1,7 @@
 import { buildSubgraphSchema } from "@apollo/subgraph";
 import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { GraphQLID, GraphQLObjectType, GraphQLSchema, GraphQLString, graphql, parse } from "graphql";
+import { GraphQLObjectType, GraphQLSchema, GraphQLString, graphql, parse } from "graphql";
 import {
   type ApplyCachedOptions,
   applyCached,
@@ -21,26 +21,16 @@ type Policies = NonNullable<ApplyCachedOptions["policies"]>;
 
 /** A schema that its team cannot annotate. */
 const generated = /* GraphQL */ `
-  interface Node {
-    id: ID!
-  }
-  enum Genre {
-    HORROR
-  }
+  interface Node { id: ID! }
+  enum Genre { HORROR }
   type Query {
     movie(id: ID!): Movie
     latest: Movie
     titles: [String!]!
     viewer: String
   }
-  type Movie implements Node {
-    id: ID!
-    title: String
-    stars(source: String): Float
-  }
-  type Mutation {
-    rate(id: ID!): Movie
-  }
+  type Movie implements Node { id: ID! title: String stars(source: String): Float }
+  type Mutation { rate(id: ID!): Movie }
 `;
 
 /** The value of each field counts its loads. */
@@ -101,19 +91,17 @@ describe("policies by coordinate", () => {
     const annotated = generated
       .replace("latest: Movie", 'latest: Movie @cached(maxAge: 10, staleIfError: 90, tags: ["Latest"])')
       .replace("titles: [String!]!", "titles: [String!]! @cached(maxAge: 10)");
-    const { cache, ask, loads } = createSite(
-      { "Query.latest": { maxAge: 300 }, "Query.titles": { maxAge: 0 } },
-      annotated,
-    );
+    const policies = { "Query.latest": { maxAge: 300 }, "Query.titles": { maxAge: 0 } };
+    const inspected = createCache({ defaultScope: "PUBLIC" });
+    const typeDefs = [cachedTypeDefs, inspectionTypeDefs, annotated];
+    const resolvers = inspectionResolvers(inspected, { allow: () => true });
     const { data } = await graphql({
-      schema: applyInspected(annotated, { "Query.latest": { maxAge: 300 }, "Query.titles": { maxAge: 0 } }),
+      schema: applyCached(makeExecutableSchema({ typeDefs, resolvers }), inspected, { policies }),
       source: "{ cacheInspection { policies { coordinate policy { maxAge staleIfError tags } } } }",
     });
-    expect(data).toEqual({
-      cacheInspection: {
-        policies: [{ coordinate: "Query.latest", policy: { maxAge: 300, staleIfError: 90, tags: ["Latest"] } }],
-      },
-    });
+    const policy = { maxAge: 300, staleIfError: 90, tags: ["Latest"] };
+    expect(data).toEqual({ cacheInspection: { policies: [{ coordinate: "Query.latest", policy }] } });
+    const { cache, ask, loads } = createSite(policies, annotated);
     for (let nth = 0; nth < 2; nth++) await ask("{ latest { title } titles }");
     expect(loads).toMatchObject({ latest: 1, titles: 2 });
     await cache.invalidateTags(["Latest"]);
@@ -123,21 +111,12 @@ describe("policies by coordinate", () => {
 
   it("override extensions.cached of a code-first schema", async () => {
     let loads = 0;
-    const Query = new GraphQLObjectType({
-      name: "Query",
-      fields: {
-        site: {
-          type: GraphQLString,
-          args: { id: { type: GraphQLID } },
-          extensions: { cached: { maxAge: 0, tags: ["Site"] } },
-          resolve: () => `site ${++loads}`,
-        },
-      },
-    });
+    const extensions = { cached: { maxAge: 0, tags: ["Site"] } };
+    const site = { type: GraphQLString, extensions, resolve: () => `site ${++loads}` };
+    const query = new GraphQLObjectType({ name: "Query", fields: { site } });
     const cache = createCache({ defaultScope: "PUBLIC" });
-    const schema = applyCached(new GraphQLSchema({ query: Query }), cache, {
-      policies: { "Query.site": { maxAge: 60 } },
-    });
+    const policies = { "Query.site": { maxAge: 60 } };
+    const schema = applyCached(new GraphQLSchema({ query }), cache, { policies });
     const ask = async () => {
       const { data } = await graphql({ schema, source: "{ site }", contextValue: {} });
       await settle();
@@ -272,31 +251,13 @@ describe("policies by coordinate", () => {
     ]);
   });
 
-  it("are refused if the cache was applied to the schema with others before", () => {
-    const { schema, cache } = createSite({ "Query.movie": { maxAge: 60 } });
+  it("are refused if the cache was applied to the schema with others before, and are the same in any order", () => {
+    const [movie, latest] = [{ maxAge: 60, version: "2" }, { maxAge: 30 }];
+    const { schema, cache } = createSite({ "Query.movie": movie, "Query.latest": latest });
     expect(() => applyCached(schema, cache, { policies: { "Query.movie": { maxAge: 30 } } })).toThrow(
       expect.objectContaining({ code: "CACHED_OPTION_INVALID", message: expect.stringContaining('"maxAge":60') }),
     );
-    expect(applyCached(schema, cache, { policies: { "Query.movie": { maxAge: 60 } } })).toBeDefined();
-  });
-
-  it("are the same as those of before in any order", () => {
-    const latest = { maxAge: 30 };
-    const { schema, cache } = createSite({ "Query.movie": { maxAge: 60, version: "2" }, "Query.latest": latest });
     const policies = { "Query.latest": latest, "Query.movie": { version: "2", maxAge: 60 } };
     expect(applyCached(schema, cache, { policies })).toBeDefined();
   });
 });
-
-function applyInspected(typeDefs: string, policies: Policies): GraphQLSchema {
-  const cache = createCache({ defaultScope: "PUBLIC" });
-  const resolvers = [
-    { Query: { latest: () => null, titles: () => [] } },
-    inspectionResolvers(cache, { allow: () => true }),
-  ];
-  return applyCached(
-    makeExecutableSchema({ typeDefs: [cachedTypeDefs, inspectionTypeDefs, typeDefs], resolvers }),
-    cache,
-    { policies },
-  );
-}
