@@ -5,7 +5,7 @@ import type { ExecutionResult, GraphQLResolveInfo } from "graphql";
 import { CachedError, memoryStore, type RefreshJob } from "graphql-cached";
 import { afterEach, describe, expect, it } from "vitest";
 import { compiledPath } from "../../support/programs.js";
-import { memoryWorld, type Process } from "../../support/world.js";
+import { memoryWorld } from "../../support/world.js";
 
 const hanging: (() => void)[] = [];
 // Lets the loads end before the caches are closed.
@@ -14,111 +14,36 @@ afterEach(async () => {
   await settle();
 });
 
-/** Two processes. The load with the number `hangingLoad` hangs until the end of the test; all others return their number. */
-function createHanging(policy: string, hangingLoad: number) {
-  const clock = new FakeClock();
-  const world = memoryWorld(() => memoryStore({ clock }));
-  const counts = { loads: 0 };
-  const load = (): unknown => {
-    const nth = ++counts.loads;
-    return nth === hangingLoad ? new Promise((resolve) => hanging.push(() => resolve(nth))) : nth;
-  };
-  const start = () =>
-    world.process(
-      `type Query { a: Int @cached(${policy}) }`,
-      { Query: { a: load } },
-      { testing: { clock }, loads: { loadTimeoutMs: 2_000, errorBackoffMs: 1_000 } },
-    );
-  const pass = async (ms: number): Promise<void> => {
-    for (let passed = 0; passed < ms; passed += 100) {
-      await clock.advance(100);
-      await settle();
-    }
-  };
-  return { one: start(), two: start(), counts, pass };
+const codeOf = (error: unknown): unknown => (error instanceof CachedError ? error.code : error);
+const answerOf = ({ data, errors }: ExecutionResult): unknown =>
+  errors === undefined ? data?.a : codeOf(errors[0]?.originalError);
+
+interface Viewer {
+  readonly signal?: AbortSignal;
+}
+interface Hanging {
+  /** The numbers of the loads that hang. All others return their number. */
+  readonly hung: readonly number[];
+  /** Whether loads that hang end with their signal, as those of `fetch` do. */
+  readonly isIgnorant?: boolean;
+  readonly policy?: object;
+  readonly loads?: object;
+  readonly leases?: object;
 }
 
-function answerOf({ data, errors }: ExecutionResult): unknown {
-  const error = errors?.[0]?.originalError;
-  return error instanceof CachedError ? error.code : data?.a;
-}
-
-describe("a load that hangs for longer than loadTimeoutMs", () => {
-  it("fails those who wait for it, and is replaced as soon as its lease has ended", async () => {
-    const { one, pass } = createHanging("maxAge: 60", 1);
-    const first = one.ask("{ a }");
-    await pass(2_100);
-    expect(answerOf(await first)).toBe("CACHED_LOAD_TIMEOUT");
-    const second = one.ask("{ a }");
-    await pass(5_000);
-    expect(answerOf(await second)).toBe(2);
-  });
-
-  it("does not keep its process from the value of another one that has taken the lease over", async () => {
-    const { one, two, pass } = createHanging("maxAge: 60", 1);
-    const first = one.ask("{ a }");
-    await pass(2_100);
-    await first;
-    const second = two.ask("{ a }");
-    await pass(5_000);
-    expect(answerOf(await second)).toBe(2);
-    expect(answerOf(await one.ask("{ a }"))).toBe(2);
-  });
-});
-
-describe("a refresh that hangs", () => {
-  it.each(["staleWhileRevalidate: 600", "neverExpires: true"])(
-    "does not end all refreshes of its key in its process (%s)",
-    async (window) => {
-      const { one, counts, pass } = createHanging(`maxAge: 10, ${window}`, 2);
-      await one.ask("{ a }");
-      await pass(11_000);
-      expect(answerOf(await one.ask("{ a }"))).toBe(1);
-      await pass(20_000);
-      expect(counts.loads).toBe(2);
-      expect(answerOf(await one.ask("{ a }"))).toBe(1);
-      await pass(1_000);
-      expect(answerOf(await one.ask("{ a }"))).toBe(3);
-    },
-  );
-
-  it("does not end all refreshes of its key if it hangs in the queue of refreshes", async () => {
-    const clock = new FakeClock();
-    const hold = gate();
-    let jobs = 0;
-    const refreshQueue = (): Promise<unknown> => {
-      jobs++;
-      return hold.passed;
-    };
-    const { ask } = memoryWorld(() => memoryStore({ clock })).process(
-      "type Query { a: Int @cached(maxAge: 10, staleWhileRevalidate: 1000) }",
-      { Query: { a: () => 1 } },
-      { testing: { clock }, loads: { loadTimeoutMs: 2_000, refreshQueue } },
-    );
-    await ask("{ a }");
-    for (let nth = 0; nth < 3; nth++) {
-      await clock.advance(60_000);
-      await settle();
-      await ask("{ a }");
-      await settle();
-    }
-    expect(jobs).toBe(3);
-    hold.open();
-  });
-});
-
-/** Sources that answer with their number, as `fetch` does: those of `hung` only end when their signal aborts. */
-function createAborting(hung: readonly number[], loads: object = {}, policy: object = {}, leases: object = {}) {
+/** Processes with a field, a loader and a function that load from one source. */
+function createHanging({ hung, isIgnorant = false, policy = {}, loads = {}, leases = {} }: Hanging) {
   const clock = new FakeClock();
   const world = memoryWorld(() => memoryStore({ clock }));
   const source = { signals: [] as AbortSignal[], reasons: [] as unknown[] };
   const load = (signal: AbortSignal): Promise<number> => {
     const nth = source.signals.push(signal);
     if (!hung.includes(nth)) return Promise.resolve(nth);
-    return new Promise((_resolve, reject) => {
+    return new Promise((resolve, reject) => {
+      if (isIgnorant) hanging.push(() => resolve(nth));
       const abort = (): void => {
         source.reasons.push(signal.reason);
-        reject(signal.reason as Error);
+        if (!isIgnorant) reject(signal.reason as Error);
       };
       signal.addEventListener("abort", abort, { once: true });
     });
@@ -126,22 +51,14 @@ function createAborting(hung: readonly number[], loads: object = {}, policy: obj
   const settings = { maxAge: 10, ...policy };
   const inSdl = Object.entries(settings).map(([name, value]) => `${name}: ${value as number}`);
   const start = (own: object = {}) => {
-    const process = world.process(
-      `type Query { a: Int @cached(${inSdl.join(", ")}) }`,
-      {
-        Query: {
-          a: (_: unknown, __: unknown, ___: unknown, info: GraphQLResolveInfo) =>
-            load((info as unknown as { getAbortSignal(): AbortSignal }).getAbortSignal()),
-        },
-      },
-      {
-        testing: { clock },
-        loads: { loadTimeoutMs: 2_000, errorBackoffMs: 1_000, ...loads, ...own },
-        leases,
-      } as object,
-    );
-    const { cache } = process;
-    const films = cache.loader<number, number, object>({
+    const a = (...[, , , info]: [unknown, unknown, unknown, GraphQLResolveInfo]) =>
+      load((info as unknown as { getAbortSignal(): AbortSignal }).getAbortSignal());
+    const process = world.process(`type Query { a: Int @cached(${inSdl.join(", ")}) }`, { Query: { a } }, {
+      testing: { clock },
+      loads: { loadTimeoutMs: 2_000, errorBackoffMs: 1_000, ...loads, ...own },
+      leases,
+    } as object);
+    const films = process.cache.loader<number, number, Viewer>({
       name: "Film",
       ...settings,
       batch: async (ids, _context, { signal }) => {
@@ -149,19 +66,21 @@ function createAborting(hung: readonly number[], loads: object = {}, policy: obj
         return ids.map(() => value);
       },
     });
-    const rates = cache.wrap({
+    const rates = process.cache.wrap({
       name: "rates",
       ...settings,
       load(_currency: string) {
         return load(this.signal);
       },
     });
-    const ask: Record<string, (context?: object) => Promise<unknown>> = {
-      field: (context = {}) => process.ask("{ a }", context).then(answerOf),
-      loader: (context = {}) => films(context).load(7).catch(codeOf),
+    const ask = {
+      field: (context: Viewer = {}) => process.ask("{ a }", context).then(answerOf),
+      loader: (context: Viewer = {}) => films(context).load(7).catch(codeOf),
       function: () => rates("EUR").catch(codeOf),
     };
-    return { process, films, ask };
+    const failures = (): unknown[] =>
+      process.events.flatMap((event) => (event.name === "load.failed" ? [codeOf(event.error)] : []));
+    return { process, films, ask, failures };
   };
   const pass = async (ms: number): Promise<void> => {
     for (let passed = 0; passed < ms; passed += 100) {
@@ -169,123 +88,170 @@ function createAborting(hung: readonly number[], loads: object = {}, policy: obj
       await settle();
     }
   };
-  return { start, source, pass };
+  return { start, source, pass, clock, world };
 }
 
-const codeOf = (error: unknown): unknown => (error instanceof CachedError ? error.code : error);
+const ofCaller = { abortSignal: ({ signal }: Viewer) => signal };
+const TIMEOUT = "CACHED_LOAD_TIMEOUT";
 
-const failuresOf = ({ events }: Process): unknown[] =>
-  events.flatMap((event) => (event.name === "load.failed" ? [codeOf(event.error)] : []));
+describe.each(["field", "loader", "function"] as const)(
+  "a load that hangs for longer than loadTimeoutMs: %s",
+  (way) => {
+    it("fails those who wait for it, and is replaced as soon as its lease has ended", async () => {
+      for (const taker of [0, 1]) {
+        const { start, pass } = createHanging({ hung: [1], isIgnorant: true });
+        const asks = [start(), start()].map(({ ask }) => ask[way]);
+        const first = asks[0]?.();
+        await pass(2_100);
+        expect(await first).toBe(TIMEOUT);
+        const second = asks[taker]?.();
+        await pass(5_000);
+        expect(await second).toBe(2);
+        // It does not keep its process from the value of another one that has taken the lease over.
+        expect(await asks[0]?.()).toBe(2);
+      }
+    });
 
-describe.each(["field", "loader", "function"])("the signal of a load that hangs: %s", (way) => {
-  type Asking = Record<string, (context?: object) => Promise<unknown>>;
-  const asks = ({ ask }: { ask: Asking }, context?: object) => (ask[way] as Asking[string])(context);
+    it.each([{ staleWhileRevalidate: 600 }, { neverExpires: true }])(
+      "does not end all refreshes of its key in its process, if it is a refresh (%j)",
+      async (policy) => {
+        const { start, source, pass } = createHanging({ hung: [2], isIgnorant: true, policy });
+        const ask = start().ask[way];
+        await ask();
+        await pass(11_000);
+        expect(await ask()).toBe(1);
+        await pass(20_000);
+        expect(source.signals).toHaveLength(2);
+        expect(await ask()).toBe(1);
+        await pass(1_000);
+        expect(await ask()).toBe(3);
+      },
+    );
 
-  it("aborts when its time is over, and its failure is shared like any other", async () => {
-    const { start, source, pass } = createAborting([1]);
-    const [one, two] = [start(), start()];
-    const first = asks(one);
-    await pass(1_900);
-    expect(source.signals[0]?.aborted).toBe(false);
-    await pass(100);
-    expect(await first).toBe("CACHED_LOAD_TIMEOUT");
-    expect(source.reasons).toMatchObject([{ name: "AbortError" }]);
-    expect(failuresOf(one.process)).toEqual(["CACHED_LOAD_TIMEOUT"]);
-    expect([await asks(one), await asks(two)]).toEqual(["CACHED_LOAD_TIMEOUT", "CACHED_LOAD_TIMEOUT"]);
-    expect(source.signals).toHaveLength(1);
-    await pass(1_000);
-    expect([await asks(two), await asks(one)]).toEqual([2, 2]);
+    it("has a signal that aborts when its time is over, and its failure is shared like any other", async () => {
+      const { start, source, pass } = createHanging({ hung: [1] });
+      const [one, two] = [start(), start()];
+      const first = one.ask[way]();
+      await pass(1_900);
+      expect(source.signals[0]?.aborted).toBe(false);
+      await pass(100);
+      expect(await first).toBe(TIMEOUT);
+      expect(source.reasons).toMatchObject([{ name: "AbortError" }]);
+      expect(one.failures()).toEqual([TIMEOUT]);
+      expect([await one.ask[way](), await two.ask[way]()]).toEqual([TIMEOUT, TIMEOUT]);
+      expect(source.signals).toHaveLength(1);
+      await pass(1_000);
+      expect([await two.ask[way](), await one.ask[way]()]).toEqual([2, 2]);
+    });
+
+    it("has a signal that aborts although abandonedLoadMs are not over", async () => {
+      const { start, source, pass } = createHanging({ hung: [1], loads: { abandonedLoadMs: 60_000 } });
+      const { ask, failures } = start();
+      const first = ask[way]();
+      await pass(2_000);
+      expect([await first, source.signals[0]?.aborted, failures()]).toEqual([TIMEOUT, true, [TIMEOUT]]);
+    });
+
+    it("has the stale value served at once meanwhile", async () => {
+      const { start, source, pass } = createHanging({ hung: [2], policy: { staleIfError: 600 } });
+      const ask = start().ask[way];
+      expect(await ask()).toBe(1);
+      await pass(11_000);
+      const second = ask();
+      await pass(2_000);
+      expect([await second, await ask()]).toEqual([1, 1]);
+      expect(source.signals).toHaveLength(2);
+      await pass(1_000);
+      expect(await ask()).toBe(3);
+    });
+
+    it("has a signal that aborts although its readers have taken the stale value before", async () => {
+      const leases = { softTimeoutMs: 500 };
+      const { start, source, pass } = createHanging({ hung: [2], policy: { staleIfError: 600 }, leases });
+      const { ask, failures } = start();
+      await ask[way]();
+      await pass(11_000);
+      const second = ask[way]();
+      await pass(500);
+      expect(await second).toBe(1);
+      await pass(1_400);
+      expect(source.signals[1]?.aborted).toBe(false);
+      await pass(100);
+      expect(source.signals[1]?.aborted).toBe(true);
+      expect(failures()).toEqual([TIMEOUT]);
+    });
+
+    it("counts as a refresh that has failed, if it is one in the background", async () => {
+      const { start, source, pass } = createHanging({ hung: [2], policy: { staleWhileRevalidate: 600 } });
+      const { ask, failures } = start();
+      await ask[way]();
+      await pass(11_000);
+      expect(await ask[way]()).toBe(1);
+      await pass(2_000);
+      expect(failures()).toEqual([TIMEOUT]);
+      expect([await ask[way](), source.signals.length]).toEqual([1, 2]);
+      await pass(1_000);
+      expect(await ask[way]()).toBe(1);
+      await settle();
+      expect(await ask[way]()).toBe(3);
+    });
+
+    it("ends the call of the worker, if it is a refresh job", async () => {
+      const { start, source, pass } = createHanging({ hung: [2], policy: { staleWhileRevalidate: 600 } });
+      const jobs: RefreshJob[] = [];
+      const [server, worker] = [start({ refreshQueue: (job: RefreshJob) => jobs.push(job) }), start()];
+      await server.ask[way]();
+      await pass(11_000);
+      await server.ask[way]();
+      await settle();
+      const refreshed = worker.process.cache.refresh(jobs[0] as RefreshJob, {});
+      await pass(2_000);
+      expect([await refreshed, source.signals[1]?.aborted, worker.failures()]).toEqual([false, true, [TIMEOUT]]);
+    });
+  },
+);
+
+it("a refresh that hangs in the queue of refreshes does not end all refreshes of its key", async () => {
+  const { passed, open } = gate();
+  let jobs = 0;
+  const refreshQueue = (): Promise<unknown> => (jobs++, passed);
+  const { start, clock } = createHanging({
+    hung: [],
+    policy: { staleWhileRevalidate: 1_000 },
+    loads: { refreshQueue },
   });
-
-  it("aborts when its time is over although abandonedLoadMs are not", async () => {
-    const { start, source, pass } = createAborting([1], { abandonedLoadMs: 60_000 });
-    const one = start();
-    const first = asks(one);
-    await pass(2_000);
-    expect(await first).toBe("CACHED_LOAD_TIMEOUT");
-    expect(failuresOf(one.process)).toEqual(["CACHED_LOAD_TIMEOUT"]);
-    expect(source.signals[0]?.aborted).toBe(true);
-  });
-
-  it("aborts when its time is over, and the stale value is served at once meanwhile", async () => {
-    const { start, source, pass } = createAborting([2], {}, { staleIfError: 600 });
-    const one = start();
-    expect(await asks(one)).toBe(1);
-    await pass(11_000);
-    const second = asks(one);
-    await pass(2_000);
-    expect(await second).toBe(1);
-    expect(await asks(one)).toBe(1);
-    expect(source.signals).toHaveLength(2);
-    await pass(1_000);
-    expect(await asks(one)).toBe(3);
-  });
-
-  it("aborts when its time is over although its readers have taken the stale value before", async () => {
-    const { start, source, pass } = createAborting([2], {}, { staleIfError: 600 }, { softTimeoutMs: 500 });
-    const one = start();
-    await asks(one);
-    await pass(11_000);
-    const second = asks(one);
-    await pass(500);
-    expect(await second).toBe(1);
-    await pass(1_400);
-    expect(source.signals[1]?.aborted).toBe(false);
-    await pass(100);
-    expect(source.signals[1]?.aborted).toBe(true);
-    expect(failuresOf(one.process)).toEqual(["CACHED_LOAD_TIMEOUT"]);
-  });
-
-  it("aborts when the time of a background refresh is over, which counts as a refresh that has failed", async () => {
-    const { start, source, pass } = createAborting([2], {}, { staleWhileRevalidate: 600 });
-    const one = start();
-    await asks(one);
-    await pass(11_000);
-    expect(await asks(one)).toBe(1);
-    await pass(2_000);
-    expect(failuresOf(one.process)).toEqual(["CACHED_LOAD_TIMEOUT"]);
-    expect([await asks(one), source.signals.length]).toEqual([1, 2]);
-    await pass(1_000);
-    expect(await asks(one)).toBe(1);
+  const { field } = start().ask;
+  await field();
+  for (let nth = 0; nth < 3; nth++) {
+    await clock.advance(60_000);
     await settle();
-    expect(await asks(one)).toBe(3);
-  });
-
-  it("aborts when the time of a refresh job is over, which ends the call of the worker", async () => {
-    const { start, source, pass } = createAborting([2], {}, { staleWhileRevalidate: 600 });
-    const jobs: RefreshJob[] = [];
-    const [server, worker] = [start({ refreshQueue: (job: RefreshJob) => jobs.push(job) }), start()];
-    await asks(server);
-    await pass(11_000);
-    await asks(server);
+    await field();
     await settle();
-    const refreshed = worker.process.cache.refresh(jobs[0] as RefreshJob, {});
-    await pass(2_000);
-    expect(await refreshed).toBe(false);
-    expect(source.signals[1]?.aborted).toBe(true);
-    expect(failuresOf(worker.process)).toEqual(["CACHED_LOAD_TIMEOUT"]);
-  });
+  }
+  expect(jobs).toBe(3);
+  open();
 });
 
 describe("the signal of a load that hangs", () => {
   it("aborts for a batch once each of its loads is over: one was left by its caller, the other has no time left", async () => {
-    const { start, source, pass } = createAborting([1]);
-    const { films } = start({ abortSignal: ({ signal }: { signal?: AbortSignal }) => signal });
+    const { start, source, pass } = createHanging({ hung: [1], loads: ofCaller });
+    const { films } = start();
     const caller = new AbortController();
-    const answers = [films({ signal: caller.signal }).load(1), films({}).load(2)].map((answer) => answer.catch(codeOf));
+    const answers = [films({ signal: caller.signal }).load(1), films({}).load(2)];
     await settle();
     const together = films({ signal: new AbortController().signal });
-    const others = [together.load(3), together.load(4)].map((answer) => answer.catch(codeOf));
+    answers.push(together.load(3), together.load(4));
+    const ended = Promise.all(answers.map((answer) => answer.catch(codeOf)));
     await settle();
     const left = new Error("hung up");
     caller.abort(left);
     await pass(2_000);
-    expect(await Promise.all([...answers, ...others])).toEqual([left, 2, 3, 3]);
+    expect(await ended).toEqual([left, 2, 3, 3]);
     expect(source.signals.map(({ aborted }) => aborted)).toEqual([true, false, false]);
   });
 
   it("does not end what the load reads itself, so that a load which ignores it can go on", async () => {
-    const { start, source, pass } = createAborting([1]);
+    const { start, source, pass } = createHanging({ hung: [1] });
     const { process, films } = start();
     const hold = gate();
     const lists = process.cache.wrap({
@@ -300,37 +266,32 @@ describe("the signal of a load that hangs", () => {
     });
     const first = lists({}).catch(codeOf);
     await pass(2_000);
-    expect(await first).toBe("CACHED_LOAD_TIMEOUT");
+    expect(await first).toBe(TIMEOUT);
     hold.open();
     await pass(1_900);
     expect(source.signals[0]?.aborted).toBe(false);
     await pass(100);
     await settle();
     expect(source.signals[0]?.aborted).toBe(true);
-    expect(await lists({})).toEqual(["CACHED_LOAD_TIMEOUT"]);
+    expect(await lists({})).toEqual([TIMEOUT]);
   });
 
   it("ends with an error whose code clients get, in other processes as well", async () => {
-    const { start, pass } = createAborting([1]);
+    const { start, pass } = createHanging({ hung: [1] });
     const [one, two] = [start().process, start().process];
     const first = one.ask("{ a }");
     await pass(2_000);
     for (const { errors } of [await first, await two.ask("{ a }")])
-      expect(errors?.map(({ extensions }) => extensions)).toEqual([{ code: "CACHED_LOAD_TIMEOUT" }]);
+      expect(errors?.map(({ extensions }) => extensions)).toEqual([{ code: TIMEOUT }]);
   });
 
   it("makes a failure of the source although the request of its caller has ended with an abort meanwhile", async () => {
-    const { start, pass } = createAborting([1]);
-    const { process, ask } = start({ abortSignal: ({ signal }: { signal?: AbortSignal }) => signal });
+    const { start, pass } = createHanging({ hung: [1], loads: ofCaller });
+    const { ask, failures } = start();
     const request = new AbortController();
-    const first = ask.field?.({ signal: request.signal }).then((answer) => {
-      request.abort();
-      return answer;
-    });
+    const first = ask.field({ signal: request.signal }).finally(() => request.abort());
     await pass(2_000);
-    expect(await first).toBe("CACHED_LOAD_TIMEOUT");
-    expect(await ask.field?.()).toBe("CACHED_LOAD_TIMEOUT");
-    expect(failuresOf(process)).toEqual(["CACHED_LOAD_TIMEOUT"]);
+    expect([await first, await ask.field(), failures()]).toEqual([TIMEOUT, TIMEOUT, [TIMEOUT]]);
   });
 });
 
