@@ -2,20 +2,15 @@ import { resultControl } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
+import { overrideStore } from "../../support/override-store.js";
 import { dataOf, onEachStore } from "../../support/world.js";
 
 /** A store whose values come back with `text` in place of what their loads have set. */
-function forging(store: Store, text: string): Store {
-  return new Proxy(store, {
-    get(target, name) {
-      const member: unknown = Reflect.get(target, name);
-      if (typeof member !== "function") return member;
-      if (name !== "storeValues") return member.bind(target);
-      return (requests: Parameters<Store["storeValues"]>[0]) =>
-        target.storeValues(requests.map((request) => ({ ...request, body: withText(request.body, text) })));
-    },
+const forging = (store: Store, text: string): Store =>
+  overrideStore(store, {
+    storeValues: (requests) =>
+      store.storeValues(requests.map((request) => ({ ...request, body: withText(request.body, text) }))),
   });
-}
 
 /** Replaces the JSON in a body, which its length precedes. */
 function withText(body: Uint8Array | undefined, text: string): Uint8Array {
@@ -51,21 +46,14 @@ onEachStore("what an entry says about its value", (world) => {
   it.each(FORGED)("is a miss, and no error, if it is %s", async (text) => {
     const shared = world();
     let loads = 0;
-    const resolvers = {
-      Query: {
-        n: (...[, , , info]: [unknown, unknown, unknown, object]) => {
-          resultControl(info as never).set({ maxAge: 30 });
-          return ++loads;
-        },
-      },
+    const n = (...[, , , info]: [unknown, unknown, unknown, object]) => {
+      resultControl(info as never).set({ maxAge: 30 });
+      return ++loads;
     };
     const typeDefs = "type Query { n: Int @cached(maxAge: 60, staleWhileRevalidate: 60, maxAgeLimit: 600) }";
     const store = forging(shared.store(), text);
-    const process = shared.process(typeDefs, resolvers, {
-      store,
-      memory: false,
-      storage: { storeTimeoutMs: 5_000 },
-    } as never);
+    const options = { store, memory: false, storage: { storeTimeoutMs: 5_000 } } as never;
+    const process = shared.process(typeDefs, { Query: { n } }, options);
     for (let nth = 1; nth <= 2; nth++) {
       expect(await dataOf(process.ask("{ n }"))).toEqual({ n: nth });
       await partsOf(process.cache, "test").drain();

@@ -1,21 +1,17 @@
-import type { Entry, Store } from "graphql-cached/store";
+import type { Entry } from "graphql-cached/store";
 import { expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
+import { overrideStore } from "../../support/override-store.js";
 import { dataOf, onEachStore, type World } from "../../support/world.js";
-
-const typeDefs = /* GraphQL */ `
-  type Query {
-    n: Int @cached(maxAge: 60, tags: ["N"])
-  }
-`;
 
 /** What somebody who can write to the store has written into the header of an entry. `now`: the store's time. */
 type Forgery = (entry: Entry, now: number) => Partial<Entry>;
 
-/** A store in which entries have forged headers, until they are removed. */
-function forging(store: Store): { store: Store; forge(forgery: Forgery | undefined): void } {
+/** A process that has loaded a value, whose entry has a forged header from `forge` on, until it is removed or stored. */
+async function startProcess(world: World) {
+  const store = world.store();
   let forged: Forgery | undefined;
-  const own: Partial<Store> = {
+  const forging = overrideStore(store, {
     async read(keys) {
       const read = await store.read(keys);
       const readings = read.readings.map((reading) => {
@@ -33,32 +29,26 @@ function forging(store: Store): { store: Store; forge(forgery: Forgery | undefin
       if (outcomes.includes("stored")) forged = undefined;
       return outcomes;
     },
-  };
-  const proxy = new Proxy(store, {
-    get(target, name) {
-      const member: unknown = Reflect.get(own, name) ?? Reflect.get(target, name);
-      return typeof member === "function" ? member.bind(target) : member;
-    },
   });
-  return { store: proxy, forge: (forgery) => (forged = forgery) };
-}
-
-function startProcess(world: World) {
-  const { store, forge } = forging(world.store());
   let loads = 0;
-  const load = (): number => ++loads;
-  const options = {
-    store,
-    memory: false,
-    storage: { storeTimeoutMs: 5_000 },
-    leases: { leaseWaitMs: 60_000 },
-  } as never;
-  const process = world.process(typeDefs, { Query: { n: load } }, options);
-  const settled = (): Promise<void> => partsOf(process.cache, "test").drain();
+  const process = world.process(
+    'type Query { n: Int @cached(maxAge: 60, tags: ["N"]) }',
+    { Query: { n: () => ++loads } },
+    { store: forging, memory: false, storage: { storeTimeoutMs: 5_000 }, leases: { leaseWaitMs: 60_000 } } as never,
+  );
+  /** Reads the value, and waits until it is stored. */
+  const read = async (): Promise<unknown> => {
+    const data = await dataOf(process.ask("{ n }"));
+    await partsOf(process.cache, "test").drain();
+    return data;
+  };
+  expect(await read()).toEqual({ n: 1 });
   return {
     ...process,
-    forge,
-    settled,
+    read,
+    forge: (forgery: Forgery) => {
+      forged = forgery;
+    },
     corruptions: () => process.events.filter(({ name }) => name === "entry.corrupt"),
   };
 }
@@ -85,51 +75,40 @@ const FORGERIES: Readonly<Record<string, Forgery>> = {
   "a value that can never be stored": () => ({ state: "uncacheable", untilAt: 1e300, body: Uint8Array.of(1) }),
 };
 
+const PENDING: Forgery = () => ({ state: "pending", gen: GEN, untilAt: 1e300 });
+
 onEachStore("an entry whose header cannot be that of a load", (world) => {
   it.each(Object.entries(FORGERIES))("counts as absent: %s", async (_, forgery) => {
-    const process = startProcess(world());
-    expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 1 });
-    await process.settled();
-    process.forge(forgery);
-    expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 2 });
-    await process.settled();
+    const { read, forge, outcomes, corruptions } = await startProcess(world());
+    forge(forgery);
     // What was loaded in its place is an entry like any other.
-    expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 2 });
-    expect(process.outcomes()).toEqual({ loaded: 2, hit: 1 });
-    expect(process.corruptions()).toHaveLength(1);
+    expect([await read(), await read()]).toEqual([{ n: 2 }, { n: 2 }]);
+    expect(outcomes()).toEqual({ loaded: 2, hit: 1 });
+    expect(corruptions()).toHaveLength(1);
   });
 
   it("does not outlive the invalidation of its tag, or of everything", async () => {
     for (const invalidate of ["invalidateTags", "clear"] as const) {
-      const process = startProcess(world());
-      await dataOf(process.ask("{ n }"));
-      await process.settled();
-      process.forge((_, now) => ({ position: 1e300, grantedAt: now + DAY_MS, freshUntilAt: 1e300 }));
-      if (invalidate === "clear") await process.cache.clear();
-      else await process.cache.invalidateTags(["N"]);
-      expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 2 });
+      const { cache, read, forge } = await startProcess(world());
+      forge((_, now) => ({ position: 1e300, grantedAt: now + DAY_MS, freshUntilAt: 1e300 }));
+      await (invalidate === "clear" ? cache.clear() : cache.invalidateTags(["N"]));
+      expect(await read()).toEqual({ n: 2 });
     }
   });
 
   it("holds up none of those who ask at the same time, and is removed once for all of them", async () => {
-    const process = startProcess(world());
-    await dataOf(process.ask("{ n }"));
-    await process.settled();
-    process.forge(() => ({ state: "pending", gen: GEN, untilAt: 1e300 }));
-    const answers = await Promise.all(Array.from({ length: 20 }, () => dataOf(process.ask("{ n }"))));
-    expect(answers).toEqual(Array.from({ length: 20 }, () => ({ n: 2 })));
-    expect(process.corruptions()).toHaveLength(1);
+    const { read, forge, corruptions } = await startProcess(world());
+    forge(PENDING);
+    const answers = await Promise.all(Array.from({ length: 20 }, () => read()));
+    expect(answers).toEqual(Array(20).fill({ n: 2 }));
+    expect(corruptions()).toHaveLength(1);
   });
 
   it("is loaded by the process itself if the store does not let it be removed", async () => {
-    const shared = world();
-    const process = startProcess(shared);
-    await dataOf(process.ask("{ n }"));
-    await process.settled();
-    process.forge(() => ({ state: "pending", gen: GEN, untilAt: 1e300 }));
-    const { store } = partsOf(process.cache, "test");
-    store.remove = () => Promise.reject(new Error("no right to remove"));
-    expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 2 });
-    expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(STORE_UNAVAILABLE)": 1 });
+    const { cache, read, forge, outcomes } = await startProcess(world());
+    forge(PENDING);
+    partsOf(cache, "test").store.remove = () => Promise.reject(new Error("no right to remove"));
+    expect(await read()).toEqual({ n: 2 });
+    expect(outcomes()).toEqual({ loaded: 1, "bypassed(STORE_UNAVAILABLE)": 1 });
   });
 });

@@ -72,42 +72,6 @@ describe("an unavailable store", () => {
     expect(state.loads).toBe(1);
   });
 
-  it.each([0, 1])(
-    "serves no value under a tag of its result whose invalidation failed, after %i hits",
-    async (hits) => {
-      const clock = new FakeClock();
-      const store = chaosStore(memoryStore({ clock }));
-      const world = memoryWorld(() => store);
-      const taggedTypeDefs = 'type Query { top: Int @cached(maxAge: 60, tags: ["Top:{$result}"]) }';
-      const state = { value: 7, loads: 0 };
-      const top = (): number => (state.loads++, state.value);
-      const create = () => world.process(taggedTypeDefs, { Query: { top } }, { testing: { clock } });
-      const first = create();
-      await first.ask("{ top }");
-      await settle();
-      const { ask, cache, outcomes } = create();
-      for (let nth = 0; nth < hits; nth++) await ask("{ top }");
-      store.chaos.mode = "throws";
-      await expect(cache.invalidateTags(["Top:7"])).rejects.toThrow();
-      store.chaos.mode = undefined;
-      state.value = 8;
-      expect(await dataOf(ask("{ top }"))).toEqual({ top: 8 });
-      expect([outcomes().hit ?? 0, state.loads]).toEqual([hits, 2]);
-    },
-  );
-
-  it("repeats an unconfirmed invalidation when the cache closes", async () => {
-    const { chaos, cache, ask } = createChaoticProcess();
-    await ask("{ top }");
-    await settle();
-    chaos.mode = "throws";
-    await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
-    chaos.mode = undefined;
-    const appended = chaos.calls.get("appendClock") ?? 0;
-    await cache.close();
-    expect(chaos.calls.get("appendClock")).toBe(appended + 1);
-  });
-
   it("does not share a failed load after it has ended during an outage", async () => {
     const { chaos, state, ask } = createChaoticProcess();
     chaos.mode = "throws";
@@ -115,32 +79,6 @@ describe("an unavailable store", () => {
     state.hold.catch(() => undefined);
     expect((await ask("{ top }")).errors?.[0]?.message).toBe("the source is away");
     state.hold = undefined;
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
-  });
-
-  it("does not read a key from the store until its failed invalidation has been repeated", async () => {
-    const { chaos, clock, cache, ask, outcomes } = createChaoticProcess();
-    await ask("{ top }");
-    await settle();
-    chaos.mode = "throws";
-    await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
-    chaos.mode = undefined;
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
-    expect(outcomes()).toEqual({ loaded: 1, "bypassed(STORE_UNAVAILABLE)": 1 });
-    await clock.advance(300);
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 3 });
-    expect(outcomes()).toMatchObject({ loaded: 2 });
-  });
-
-  it("rejects an invalidation and repeats it until the store confirms it", async () => {
-    const { chaos, clock, cache, ask } = createChaoticProcess();
-    await ask("{ top }");
-    chaos.mode = "throws";
-    await expect(cache.invalidate({ coordinate: "Query.top" })).rejects.toMatchObject({
-      code: "CACHED_STORE_UNAVAILABLE",
-    });
-    chaos.mode = undefined;
-    await clock.advance(600);
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
   });
 

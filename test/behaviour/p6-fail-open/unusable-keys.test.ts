@@ -35,21 +35,21 @@ describe("a field whose key or tags are read from a getter that throws", () => {
     Query: { byContext: () => 1, movie: () => failing },
     Movie: { keyed: () => 1, keyedByTwo: () => 1, tagged: () => 1 },
   };
-  const cases: Readonly<Record<string, string>> = {
-    "Query.byContext": "{ byContext }",
-    "Movie.keyed": "{ movie { keyed } }",
-    "Movie.keyedByTwo": "{ movie { keyedByTwo } }",
-    "Movie.tagged": "{ movie { tagged } }",
-  };
-  for (const [coordinate, query] of Object.entries(cases))
-    it(`is resolved without the cache, which is logged once and published with its cause: ${coordinate}`, async () => {
-      const context = () => ({ tenant: failing });
-      const { lines, errors } = await bypassesOf(typeDefs, resolvers, query, context);
+  it.each([
+    ["Query.byContext", "{ byContext }"],
+    ["Movie.keyed", "{ movie { keyed } }"],
+    ["Movie.keyedByTwo", "{ movie { keyedByTwo } }"],
+    ["Movie.tagged", "{ movie { tagged } }"],
+  ])(
+    "is resolved without the cache, which is logged once and published with its cause: %s",
+    async (coordinate, query) => {
+      const { lines, errors } = await bypassesOf(typeDefs, resolvers, query, () => ({ tenant: failing }));
       const message = `\`${coordinate}\` is not cached: expected values in \`key\` and \`tags\` that can be read, got an exception, the cause of this error; correct the getter that threw it, or name other values`;
       expect(lines).toEqual([`graphql-cached: ${message}`]);
       const error = { code: "CACHED_KEY_UNSERIALIZABLE", message, coordinate, cause: { name: "Error" } };
       expect(errors).toMatchObject([error, error]);
-    });
+    },
+  );
 });
 
 describe("a field whose key lacks a part", () => {
@@ -68,34 +68,38 @@ describe("a field whose key lacks a part", () => {
     Query: { byContext: () => 1, byArgument: () => 1, movie: () => ({}) },
     Movie: { bySource: () => 1 },
   };
-  const cases: readonly (readonly [coordinate: string, query: string, part: string, remedy: string])[] = [
-    ["Query.byContext", "{ byContext }", "$context.tenant.id", "set it in the server's context function"],
-    ["Query.byArgument", "{ byArgument(filter: [7]) }", "$args.filter.id", "pass an object that contains it"],
-    ["Movie.bySource", "{ movie { bySource } }", "$source.code", "return it from the parent's resolver"],
-  ];
-  for (const [coordinate, query, part, remedy] of cases)
-    it(`is logged once with the way to supply it: ${part}`, async () => {
+  it.each([
+    [
+      "$context.tenant.id",
+      "{ byContext }",
+      { coordinate: "Query.byContext", args: {} },
+      "set it in the server's context function",
+    ],
+    [
+      "$args.filter.id",
+      "{ byArgument(filter: [7]) }",
+      { coordinate: "Query.byArgument", args: { filter: [7] } },
+      "pass an object that contains it",
+    ],
+    [
+      "$source.code",
+      "{ movie { bySource } }",
+      { coordinate: "Movie.bySource", args: {} },
+      "return it from the parent's resolver",
+    ],
+  ])(
+    "is logged once with the way to supply it, and an invalidation without it rejects: %s",
+    async (part, query, target, remedy) => {
+      const missing = `its key needs \`${part}\`, which is missing`;
       const { lines } = await bypassesOf(typeDefs, resolvers, query);
       expect(lines).toEqual([
-        `graphql-cached: \`${coordinate}\` is not cached: its key needs \`${part}\`, which is missing; ${remedy}, or set another \`key\``,
+        `graphql-cached: \`${target.coordinate}\` is not cached: ${missing}; ${remedy}, or set another \`key\``,
       ]);
-    });
-
-  it("rejects an invalidation that does not pass the part, with where to pass it", async () => {
-    const { cache } = memoryWorld().process(typeDefs, resolvers);
-    const invalidations: readonly (readonly [
-      target: { coordinate: string; args: object },
-      part: string,
-      property: string,
-    ])[] = [
-      [{ coordinate: "Query.byContext", args: {} }, "$context.tenant.id", "context"],
-      [{ coordinate: "Query.byArgument", args: { filter: [7] } }, "$args.filter.id", "args"],
-      [{ coordinate: "Movie.bySource", args: {} }, "$source.code", "source"],
-    ];
-    for (const [target, part, property] of invalidations)
+      const { cache } = memoryWorld().process(typeDefs, resolvers);
       await expect(cache.invalidate(target as never)).rejects.toMatchObject({
         code: "CACHED_KEY_UNUSABLE",
-        message: `\`${target.coordinate}\`: its key needs \`${part}\`, which is missing; pass it in \`${property}\``,
+        message: `\`${target.coordinate}\`: ${missing}; pass it in \`${part.slice(1).split(".")[0]}\``,
       });
-  });
+    },
+  );
 });
