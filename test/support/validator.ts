@@ -1,4 +1,4 @@
-import { afterAll, afterEach, expect } from "vitest";
+import { afterAll, afterEach, expect, vi } from "vitest";
 import { cleanups } from "./cleanups.js";
 
 /** Fails any test that leaves an unhandled rejection, because it would end a user's process. */
@@ -12,9 +12,18 @@ process.on("unhandledRejection", report);
 // Test files share a process, and this file runs once for each of them.
 afterAll(() => void process.off("unhandledRejection", report));
 
+// Vitest waits one second by default, which is not enough on a busy machine, and has no setting for it.
+const { waitFor } = vi;
+vi.waitFor = (check, options = WAIT) => waitFor(check, options);
+afterAll(() => {
+  vi.waitFor = waitFor;
+});
+
 afterEach(async () => {
   for (const close of cleanups.splice(0)) await close();
   // Node reports unhandled rejections at the end of an event loop turn.
   await new Promise((resolve) => setImmediate(resolve));
   expect(unhandled.splice(0), "unhandled rejections").toEqual([]);
 });
+
+const WAIT = { timeout: 30_000, interval: 10 };

@@ -1,7 +1,7 @@
 import { FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
 import { describe, expect, it, vi } from "vitest";
-import { memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
+import { memoryWorld, onEachStore, type World, waitForStores } from "../../support/world.js";
 
 const typeDefs = "type Query { top(n: Int): Int @cached(maxAge: 60) }";
 
@@ -49,8 +49,9 @@ function start(world: World, loads: object) {
   return { process, source, ways };
 }
 
-const begun = ({ events }: Process, count = 1): Promise<void> =>
-  vi.waitFor(() => expect(events.filter(({ name }) => name === "load.started")).toHaveLength(count));
+/** The source of a loader is called after the tick in which its load has started. */
+const begun = ({ signals }: { readonly signals: readonly AbortSignal[] }, count = 1): Promise<void> =>
+  vi.waitFor(() => expect(signals).toHaveLength(count));
 
 onEachStore("a load that all its callers have left", (world) => {
   for (const way of ["a field", "a loader"])
@@ -59,7 +60,7 @@ onEachStore("a load that all its callers have left", (world) => {
       const ask = ways[way] as (caller: Client) => Promise<unknown>;
       const callers = [client(), client()];
       const answers = callers.map(ask);
-      await begun(process);
+      await begun(source);
       for (const { hangUp } of callers) hangUp();
       expect(await Promise.all(answers)).toEqual(["the client has hung up", "the client has hung up"]);
       expect(source.signals[0]?.aborted).toBe(false);
@@ -87,10 +88,10 @@ describe("a load that all its callers have left", () => {
   };
 
   it("is aborted when abandonedLoadMs are over", async () => {
-    const { clock, source, ways, process } = onClock({ abandonedLoadMs: 1_000 });
+    const { clock, source, ways } = onClock({ abandonedLoadMs: 1_000 });
     const caller = client();
     const answer = ways["a field"]?.(caller);
-    await begun(process);
+    await begun(source);
     caller.hangUp();
     await clock.advance(999);
     expect(source.signals[0]?.aborted).toBe(false);
@@ -98,16 +99,16 @@ describe("a load that all its callers have left", () => {
     expect(source.signals[0]?.aborted).toBe(true);
     expect(await answer).toBe("the client has hung up");
     const next = ways["a field"]?.(client());
-    await begun(process, 2);
+    await begun(source, 2);
     source.gates[1]?.open();
     expect(await next).toBe(2);
   });
 
   it("is not aborted while a later caller waits for it, and has its time again when that one has left", async () => {
-    const { clock, source, ways, process } = onClock({ abandonedLoadMs: 1_000 });
+    const { clock, source, ways } = onClock({ abandonedLoadMs: 1_000 });
     const [first, second] = [client(), client()];
     const answers = [ways["a field"]?.(first)];
-    await begun(process);
+    await begun(source);
     first.hangUp();
     await clock.advance(500);
     answers.push(ways["a field"]?.(second));
@@ -128,7 +129,7 @@ describe("a load that all its callers have left", () => {
   it("is dropped at once if it has not begun", async () => {
     const { source, process } = onClock({ abandonedLoadMs: 60_000, maxConcurrentLoads: 1 });
     const running = process.ask("{ top(n: 1) }", client());
-    await begun(process);
+    await begun(source);
     const caller = client();
     const queued = process.ask("{ top(n: 2) }", caller);
     await settle();
@@ -141,10 +142,10 @@ describe("a load that all its callers have left", () => {
   });
 
   it("is aborted at once by default", async () => {
-    const { source, ways, process } = onClock({});
+    const { source, ways } = onClock({});
     const caller = client();
     const answer = ways["a field"]?.(caller);
-    await begun(process);
+    await begun(source);
     caller.hangUp();
     expect(source.signals[0]?.aborted).toBe(true);
     await answer;
