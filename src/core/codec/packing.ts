@@ -5,7 +5,7 @@ import { notPromise } from "../base/deferred.js";
 import { type Codec, type Content, Unreadable, Unstorable } from "./codec.js";
 import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
 import { ERROR_TYPE, HEADERS_TYPE } from "./error-type.js";
-import { copyPlain, isPlainJson, jsonCodec, jsonCodecWith } from "./json-codec.js";
+import { copyPlain, isPlainContent, jsonCodec, jsonCodecWith } from "./json-codec.js";
 import type { ValueTypes } from "./value-type.js";
 
 /**
@@ -52,7 +52,7 @@ export function createPacking(settings: PackingSettings) {
      */
     copierOf(content: Encoded): ((value: unknown) => unknown) | undefined {
       if (content instanceof StoredText) return (text) => text;
-      return isJson && isPlainJson(content as string) ? copyPlain : undefined;
+      return isJson && isPlainContent(content as string) ? copyPlain : undefined;
     },
     /**
      * Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise

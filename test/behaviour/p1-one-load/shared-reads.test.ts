@@ -97,7 +97,15 @@ describe("eight requests that read the same key in one tick", () => {
     expect(new Set((read as (typeof plain)[]).map(({ cast }) => cast[1])).size).toBe(8);
   });
 
-  it("get a value each that is parsed again if it has more than JSON", async () => {
+  it("get objects of their own from one parse of a value that lacks fields or has numbers beyond JSON", async () => {
+    const sparse = { ...plain, note: undefined, votes: 2n, cast: [{ name: undefined }, { score: Number.NaN }] };
+    const { read, parsed } = await readTogether(sparse, 8);
+    expect(parsed).toBe(1);
+    expect(read).toStrictEqual(Array(8).fill(sparse));
+    expect(new Set((read as (typeof sparse)[]).map(({ cast }) => cast[1])).size).toBe(8);
+  });
+
+  it("get a value each that is parsed again if it has objects beyond JSON", async () => {
     const dated = { ...plain, at: new Date(0), tags: new Set(["a"]) };
     const { read, parsed } = await readTogether(dated, 8);
     expect(parsed).toBe(8);

@@ -3,6 +3,8 @@ import { expect, it } from "vitest";
 import { copyPlain, jsonCodec } from "../../../src/core/codec/json-codec.js";
 import { createPacking } from "../../../src/core/codec/packing.js";
 
+const SETTINGS = { compressAboveBytes: undefined, maxValueBytes: 1_000, encryption: undefined, types: undefined };
+
 /** Every object and array inside a value. */
 function objectsIn(value: unknown): object[] {
   if (typeof value !== "object" || value === null) return [];
@@ -21,6 +23,32 @@ it("makes the same value as parsing the text again, down to the order of fields,
     }),
     { numRuns: 300 },
   );
+});
+
+it("makes the same value as decoding again of whatever it is used for, and shares no object with it", () => {
+  const leaf = fc.oneof(
+    fc.constantFrom(undefined, Number.NaN, -0, 1n, null, '{"$gc":["u",0]}', { $gc: ["u", 0] }),
+    fc.constantFrom(new Date(0), new Map([[{}, undefined]]), Buffer.from("a")),
+    fc.string(),
+  );
+  const values = fc.object({ key: fc.constantFrom("a", "b", "$gc", "__proto__"), values: [leaf], maxDepth: 4 });
+  const { encode, decode, copierOf } = createPacking({ ...SETTINGS, codec: undefined });
+  let copies = 0;
+  fc.assert(
+    fc.property(values, (value) => {
+      const content = encode(value);
+      const copier = copierOf(content);
+      if (copier === undefined) return;
+      copies++;
+      const decoded = decode(content);
+      const copy = copier(decoded);
+      expect(copy).toStrictEqual(decode(content));
+      const originals = new Set(objectsIn(decoded));
+      expect(objectsIn(copy).filter((object) => originals.has(object))).toEqual([]);
+    }),
+    { numRuns: 300 },
+  );
+  expect(copies).toBeGreaterThan(0);
 });
 
 it("copies a field called __proto__ as the ordinary field that JSON.parse makes of it", () => {
@@ -52,12 +80,19 @@ it("copies nothing that a program has added to the prototype of all objects", ()
   expect(copy).toStrictEqual({ a: { b: 1 } });
 });
 
-const SETTINGS = { compressAboveBytes: undefined, maxValueBytes: 1_000, encryption: undefined, types: undefined };
-
-it("is used for plain JSON of the default codec only, whatever another codec makes of the same text", () => {
+it("is used for objects, arrays and what cannot be changed, of the default codec only, whatever another codec makes of the same text", () => {
   const json = createPacking({ ...SETTINGS, codec: undefined });
-  expect(json.copierOf(json.encode({ a: [1] }))).toBe(copyPlain);
-  for (const value of [new Date(0), [undefined], new Map(), 1n, { a: -0 }])
+  for (const value of [{ a: [1] }, [undefined], { a: { b: undefined, c: -0 } }, 1n, ['{"$gc":["d","0"]}']])
+    expect(json.copierOf(json.encode(value))).toBe(copyPlain);
+  const bare: unknown = Object.create(null);
+  for (const value of [
+    new Date(0),
+    new Map(),
+    [undefined, new Set()],
+    { a: bare },
+    { $gc: 1 },
+    { [Symbol.for("a")]: 1 },
+  ])
     expect(json.copierOf(json.encode(value))).toBeUndefined();
   class Money {}
   const money = { is: (value: unknown) => value instanceof Money, encode: () => 1, decode: () => new Money() };
