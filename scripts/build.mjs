@@ -36,7 +36,12 @@ async function build(folder, dist) {
     external: /^[^./]/,
     tsconfig: join(ROOT, "tsconfig.json"),
   });
-  await bundle.write({ dir: dist, format: "cjs", comments: { legal: false, annotation: true, jsdoc: false } });
+  await bundle.write({
+    dir: dist,
+    format: "cjs",
+    strict: true,
+    comments: { legal: false, annotation: true, jsdoc: false },
+  });
   writeFileSync(join(dist, "package.json"), '{ "type": "commonjs" }\n');
   const options = ["-p", "tsconfig.build.json", "--emitDeclarationOnly", "--outDir", dist];
   const { status } = spawnSync(join(ROOT, "node_modules/.bin/tsc"), options, { cwd: folder, stdio: "inherit" });

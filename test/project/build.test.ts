@@ -90,6 +90,13 @@ describe("the build", () => {
     expect(classes.filter((name, nth) => classes.indexOf(name) !== nth)).toEqual([]);
   });
 
+  it("runs in strict mode, as its source does", () => {
+    const built = readdirSync(home, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".js"));
+    expect(built).toContain("index.js");
+    for (const file of built)
+      expect(readFileSync(join(home, file), "utf8"), file).toMatch(/^(?:#!.*\n)?"use strict";\n/);
+  });
+
   it("is one file for each entry point, which package.json names for import and require alike", () => {
     for (const folder of ["", ...packageNames().map((name) => `packages/${name}/`)]) {
       const { exports, main, types } = JSON.parse(read(`${folder}package.json`)) as Manifest;
