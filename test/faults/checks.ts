@@ -31,8 +31,8 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   /** Those who join a load do not ask whether its result was invalidated meanwhile. */
   join: {
     file: "src/core/tier/read/miss.ts",
-    from: 'stateOf(subjects, inFlight.position) !== "changed") return respond;',
-    to: 'stateOf(subjects, inFlight.position) !== ("never" as string)) return respond;',
+    from: 'if (state !== "changed") return respond;',
+    to: 'if (state !== ("never" as string)) return respond;',
   },
   /** What the invalidation clock says of tags is not heeded. */
   clock: {

@@ -6,6 +6,7 @@
  * Imports the package by its name, so that the same file runs against the sources and against a packed build.
  */
 
+import { AsyncLocalStorage } from "node:async_hooks";
 import { memcachedStore } from "@graphql-cached/memcached";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type DocumentNode, type GraphQLResolveInfo, graphql, parse } from "graphql";
@@ -208,11 +209,22 @@ const cache = createCache({
   onEvent: countOutcome,
 });
 
-/** How the read of the field that is invalidated softly ended, if it did not bypass the cache. */
-let softOutcome: string | undefined;
+/**
+ * How a read of the field that is invalidated softly ended, and that of the response that it is in, if they did not bypass
+ * the cache. What an earlier read refreshes in the background reads the field as well.
+ */
+interface SoftRead {
+  field?: string;
+  response?: string;
+}
+const softReads = new AsyncLocalStorage<SoftRead>();
 
 function countOutcome(event: CacheEvent): void {
-  if (event.name === "entry.served" && event.coordinate === "Query.softTag") softOutcome = event.outcome;
+  const softRead = softReads.getStore();
+  if (event.name === "entry.served" && softRead !== undefined) {
+    if (event.coordinate === "Query.softTag") softRead.field = event.outcome;
+    if (event.coordinate === "responses") softRead.response ??= event.outcome;
+  }
   if (event.name === "entry.served" && event.outcome === "hit") counts.hits++;
   const outcome =
     event.name === "entry.served"
@@ -406,19 +418,24 @@ function readSoft(id: string): Promise<void> {
   lastSoftRead = lastSoftRead.then(async () => {
     const key = `soft-tag ${id}`;
     const confirmedBefore = confirmedVersions.get(key) ?? 0;
-    const refreshedBefore = refreshedVersions.get(key) ?? 0;
-    softOutcome = undefined;
+    const before = new Map(refreshedVersions);
+    const read: SoftRead = {};
     try {
-      const version = await KINDS["soft-tag"].read(id);
-      if (version < refreshedBefore || (version < confirmedBefore && softOutcome === "hit")) {
+      const version = await softReads.run(read, () => KINDS["soft-tag"].read(id));
+      // A response and the value in it are entries of their own: one can be refreshed before the other.
+      const isResponse = ["hit", "stale", "coalesced"].includes(read.response ?? "");
+      const outcome = isResponse ? read.response : read.field;
+      const entry = isResponse ? `response of ${key}` : key;
+      const refreshedBefore = before.get(entry) ?? 0;
+      if (version < refreshedBefore || (version < confirmedBefore && outcome === "hit")) {
         counts.stale++;
         note(
-          `stale: ${key} is version ${version} (${softOutcome}) after ${confirmedBefore} was confirmed and ${refreshedBefore} was a hit`,
+          `stale: ${entry} is version ${version} (${outcome}) after ${confirmedBefore} was confirmed and ${refreshedBefore} was a hit`,
         );
       } else if (version < confirmedBefore) counts.softlyStale++;
-      if (softOutcome === "hit" && version > refreshedBefore) {
-        raise(refreshedVersions, key, version);
-        send({ do: "refreshed", key, version, release });
+      if (outcome === "hit" && version > refreshedBefore) {
+        raise(refreshedVersions, entry, version);
+        send({ do: "refreshed", key: entry, version, release });
       }
     } catch (error) {
       counts.failed++;

@@ -301,7 +301,11 @@ export class Miss implements SharedMiss {
     }
     if (loaded.kind === "failed") return respond;
     const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
-    if (this.#parts.invalidations.stateOf(subjects, inFlight.position) !== "changed") return respond;
+    const { invalidations } = this.#parts;
+    const state = invalidations.stateOf(subjects, inFlight.position);
+    if (state === "stale" || invalidations.isSoftlyInvalidated(inFlight.position, this.request.key))
+      return (request) => responder.respondLoaded(request, loaded, "coalesced", true);
+    if (state !== "changed") return respond;
     // Not before it has been released, or the next read would show the same load.
     await this.#untilDeadline(inFlight.settled);
     return undefined;

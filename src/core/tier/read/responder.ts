@@ -117,7 +117,7 @@ export class Responder {
    * result belongs to another reader gets a value of its own: nothing else could be done with a
    * generator, for example.
    */
-  respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
+  respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced", isSoft = false): unknown {
     if (outcome === "coalesced" && isUnshareable(loaded, request)) return this.bypass(request, "UNCACHEABLE", false);
     if (loaded.kind === "failed") {
       request.ending?.endWith(loaded);
@@ -125,8 +125,8 @@ export class Responder {
     }
     const value = this.#valueOf(request, loaded, outcome === "loaded");
     if (value === UNCOPIED) return this.bypass(request, "UNCACHEABLE", false);
-    const freshForMs = freshMsOf(request.policy, loaded) - loaded.loadMs;
-    this.reportServed(request, outcome, freshForMs, loaded.loadMs, loaded);
+    const freshForMs = isSoft ? 0 : freshMsOf(request.policy, loaded) - loaded.loadMs;
+    this.reportServed(request, isSoft ? "stale" : outcome, freshForMs, loaded.loadMs, loaded);
     return value;
   }
 
