@@ -69,6 +69,7 @@ const GROUPS = [
     tests: [
       "test/responses/responses.test.ts",
       "test/responses/response-keys.test.ts",
+      "test/responses/whose-response.test.ts",
       "test/responses/odd-requests.test.ts",
       "test/responses/control.test.ts",
     ],

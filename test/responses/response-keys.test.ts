@@ -27,11 +27,18 @@ describe.each(SERVERS)("the key of a response on %s", (server) => {
     return { ...openSite({ typeDefs, resolvers, server, responses: responses ?? true }), executions: () => executions };
   }
 
-  it("is not used for a response during whose execution a caller has signed in", async () => {
-    const { ask, executions } = open();
-    for (const _ of [1, 2]) await ask('{ now sets(name: "user", to: "ann") }');
-    expect(executions()).toBe(2);
-  });
+  // What all share is refused as soon as its execution writes to the context; what one caller has is not.
+  it.each([
+    ["nobody", "ann", "PUBLIC", {}],
+    ["ann", "bob", "PRIVATE", { user: "ann" }],
+  ] as const)(
+    "is not used for a response during whose execution the caller changes from %s to %s (%s)",
+    async (_, to, scope, context) => {
+      const { ask, executions } = open({ scope });
+      for (const _ of [1, 2]) await ask(`{ now sets(name: "user", to: "${to}") }`, context);
+      expect(executions()).toBe(2);
+    },
+  );
 
   it("is used for a response during whose execution the context has changed in what it does not contain", async () => {
     const { ask, executions } = open();
@@ -43,11 +50,21 @@ describe.each(SERVERS)("the key of a response on %s", (server) => {
     "is not used for a response during whose execution `%s` of the context has changed, which it contains",
     async (name) => {
       // The fields of which they are part of the key notice a change themselves.
-      const { ask, executions } = open({ key: ["$context.locale", "$context.region"] });
-      for (const _ of [1, 2]) await ask(`{ now sets(name: "${name}", to: "de") }`);
+      const { ask, executions } = open({ scope: "PRIVATE", key: ["$context.locale", "$context.region"] });
+      const context = { user: "ann", locale: "en", region: "eu" };
+      for (const _ of [1, 2]) await ask(`{ now sets(name: "${name}", to: "us") }`, context);
       expect(executions()).toBe(2);
+      for (const _ of [1, 2]) await ask(`{ now sets(name: "other", to: "us") }`, context);
+      expect(executions()).toBe(3);
     },
   );
+
+  it("tells guests from callers with an identity, who share a PUBLIC response", async () => {
+    const { ask, executions } = open({ scope: "PUBLIC" });
+    // Which properties a context has is a part of the key: they are the same here.
+    for (const user of [undefined, undefined, "ann", "bob"]) await ask("{ now }", { user } as object);
+    expect(executions()).toBe(2);
+  });
 });
 
 describe("the responses of two releases", () => {
