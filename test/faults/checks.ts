@@ -31,7 +31,7 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   /** Those who join a load do not ask whether its result was invalidated meanwhile. */
   join: {
     file: "src/core/tier/read/miss.ts",
-    from: 'if (state !== "changed") return respond;',
+    from: 'if (state === "current") return respond;',
     to: 'if (state !== ("never" as string)) return respond;',
   },
   /** What the invalidation clock says of tags is not heeded. */

@@ -10,7 +10,7 @@ import type { Watch } from "../lease/waiting.js";
 import { isForWaitersOnly, isUnshareable } from "../request/loaded.js";
 import type { AwaitedLoad, ReadRequest, Respond, SharedMiss } from "../request/request.js";
 import { reportWait, subjectsOfLoaded } from "../request/served-report.js";
-import { fallbackOf, isCurrentAt, outcomeOf, type Verdict, verdictOf } from "../request/verdict.js";
+import { fallbackOf, isCurrentAt, outcomeOf, tagsStateOf, type Verdict, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
 import { type Turns, turnOf } from "../tick/long-tick.js";
 import type { ReadParts, ReadPath } from "./read-parts.js";
@@ -301,11 +301,11 @@ export class Miss implements SharedMiss {
     }
     if (loaded.kind === "failed") return respond;
     const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
-    const { invalidations } = this.#parts;
-    const state = invalidations.stateOf(subjects, inFlight.position);
-    if (state === "stale" || invalidations.isSoftlyInvalidated(inFlight.position, this.request.key))
+    const state = tagsStateOf(this.request, inFlight, subjects, this.#parts);
+    if (state === "current") return respond;
+    // A load waits for another value, since what it returns is stored as fresh: see `#useEntry`.
+    if (state === "stale" && !this.#isNested)
       return (request) => responder.respondLoaded(request, loaded, "coalesced", true);
-    if (state !== "changed") return respond;
     // Not before it has been released, or the next read would show the same load.
     await this.#untilDeadline(inFlight.settled);
     return undefined;
@@ -324,13 +324,11 @@ export class Miss implements SharedMiss {
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
     const { entry } = woken;
-    // A wake-up does not carry the store's time. What was loaded was stored just now, so its age is
-    // that of its load. A failure is not over, be it an entry of its own or noted at a stale value.
-    const isLoaded = entry.state === "value" && !entry.hasRefreshFailed;
+    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that
+    // of its load, and its failure is not over.
     const { storeNow } = this.#parts.invalidations;
-    const until = entry.state === "value" ? entry.freshUntilAt : entry.untilAt;
-    const now = isLoaded ? entry.grantedAt + entry.loadMs : Math.min(storeNow, until - 1);
-    return this.#useEntry(entry, this.#verdictOn(entry, now, isLoaded), "coalesced", now);
+    const now = entry.state === "value" ? entry.grantedAt + entry.loadMs : Math.min(storeNow, entry.untilAt - 1);
+    return this.#useEntry(entry, this.#verdictOn(entry, now, true), "coalesced");
   }
 
   /**
@@ -376,6 +374,8 @@ export class Miss implements SharedMiss {
       case "serve": {
         const { freshness, decoded, entry: served } = verdict;
         if (served.grantedAt <= this.#supersededAt) return undefined;
+        // What a load returns is stored as fresh.
+        if (freshness === "stale-while-revalidate" && this.#isNested) return this.#supersede(served);
         const at = now ?? served.grantedAt + served.loadMs;
         const freshForMs = freshness === "fresh" ? Math.max(0, served.freshUntilAt - at) : 0;
         const ended = outcomeOf(freshness, outcome);
@@ -385,7 +385,7 @@ export class Miss implements SharedMiss {
   }
 
   /** From now on, only a value granted later than `entry` is used. */
-  #supersede({ grantedAt }: Entry): undefined {
+  #supersede({ grantedAt }: Pick<Entry, "grantedAt">): undefined {
     this.#supersededAt = Math.max(this.#supersededAt, grantedAt);
   }
 

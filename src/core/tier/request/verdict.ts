@@ -1,4 +1,5 @@
 import type { Packing } from "../../codec/packing.js";
+import type { Subject } from "../../keys/key.js";
 import type { Entry } from "../../store/entry.js";
 import type { Reading, StoreRead } from "../../store/store.js";
 import type { ReadOutcome } from "../../telemetry/events.js";
@@ -42,7 +43,7 @@ export function verdictOf(
   const decoded = (shared && decoder.decodeShared?.(request, entry, shared)) ?? decoder.decode(request, entry);
   if (decoded.kind === "collision") return COLLISION;
   if (decoded.kind === "corrupt") return { kind: "unreadable", entry };
-  const tags = tagsStateOf(request, entry, decoded, parts);
+  const tags = tagsStateOf(request, entry, decoded.parts.subjects, parts);
   if (tags === "changed") return unservable(request, entry, "absent", now, parts);
   const isSoft = tags === "stale" && freshness === "fresh";
   return { kind: "serve", entry, freshness: isSoft ? "stale-while-revalidate" : freshness, isSoft, tags, decoded };
@@ -156,7 +157,9 @@ export const isCurrentAt = (
 export function fallbackOf(request: ReadRequest, entry: Entry, parts: VerdictParts): DecodedValue | undefined {
   if (!parts.invalidations.counts(entry, request.key)) return undefined;
   const decoded = parts.decoder.decode(request, entry);
-  return decoded.kind === "value" && tagsStateOf(request, entry, decoded, parts) !== "changed" ? decoded : undefined;
+  return decoded.kind === "value" && tagsStateOf(request, entry, decoded.parts.subjects, parts) !== "changed"
+    ? decoded
+    : undefined;
 }
 
 /**
@@ -165,7 +168,7 @@ export function fallbackOf(request: ReadRequest, entry: Entry, parts: VerdictPar
 export function tagsStateOf(
   { tags, key }: Pick<ReadRequest, "key" | "tags">,
   { position }: Pick<Entry, "position">,
-  { parts: { subjects } }: Pick<DecodedValue, "parts">,
+  subjects: readonly Subject[],
   { invalidations, unconfirmed }: Pick<VerdictParts, "invalidations" | "unconfirmed">,
 ): TagsState {
   if (unconfirmed.allowReads && position >= invalidations.latest) return "current";

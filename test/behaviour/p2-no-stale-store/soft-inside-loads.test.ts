@@ -1,0 +1,51 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import { createCache, memoryStore } from "graphql-cached";
+import { expect, it, onTestFinished, vi } from "vitest";
+
+/** Processes with a function `rate`, and a function `page` whose load calls it. Both have the tag Rate. */
+function processes() {
+  const clock = new FakeClock();
+  const store = memoryStore({ clock });
+  const source = { version: 1, loads: 0, hold: Promise.resolve() as Promise<unknown> };
+  const start = () => {
+    const cache = createCache({ store, prefix: "soft", defaultScope: "PUBLIC", testing: { clock, random: () => 0 } });
+    onTestFinished(() => cache.close());
+    const load = async (): Promise<number> => {
+      const { version } = source;
+      source.loads++;
+      await source.hold;
+      return version;
+    };
+    const settings = { maxAge: 600, tags: ["Rate"] };
+    const rate = cache.wrap({ ...settings, name: "Rate", load });
+    const page = cache.wrap({ ...settings, name: "Page", load: async () => ({ rate: await rate() }) });
+    return { cache, rate, page };
+  };
+  return { clock, source, start };
+}
+
+it.each(["this process", "another process"])(
+  "a load does not use what was softly invalidated before it began, while %s still loads it",
+  async (where) => {
+    const { clock, source, start } = processes();
+    const first = start();
+    const second = where === "this process" ? first : start();
+    const loadGate = gate();
+    source.hold = loadGate.passed;
+    const rate = first.rate();
+    await vi.waitFor(() => expect(source.loads).toBe(1));
+    source.version = 2;
+    await first.cache.invalidateTags(["Rate"], { soft: true });
+    const page = second.page();
+    await settle();
+    loadGate.open();
+    await settle();
+    await clock.advance(300);
+    expect(await rate).toBe(1);
+    expect(await page).toEqual({ rate: 2 });
+    await settle();
+    await clock.advance(1_000);
+    expect(await second.page()).toEqual({ rate: 2 });
+    expect(source.loads).toBe(2);
+  },
+);
