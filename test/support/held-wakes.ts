@@ -1,4 +1,5 @@
 import type { Store, Wake } from "graphql-cached/store";
+import { overrideStore } from "./override-store.js";
 
 /**
  * A store whose wake-up messages for keys arrive when the test delivers them. Counts the lease
@@ -20,11 +21,5 @@ export function withHeldWakes(inner: Store) {
       return grants;
     },
   };
-  const store = new Proxy(inner, {
-    get(target, name) {
-      const value = overrides[name as keyof Store] ?? Reflect.get(target, name, target);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-  return { store, held, state };
+  return { store: overrideStore(inner, overrides), held, state };
 }
