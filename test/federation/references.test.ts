@@ -7,6 +7,7 @@ import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { overrideStore } from "../support/override-store.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { subgraph } from "../support/subgraph.js";
 
@@ -24,14 +25,7 @@ function source(typeName = "Product", more: (reference: Reference, context: neve
 }
 
 /** The store with another `read`. */
-const withRead = (store: Store, read: Store["read"]): Store =>
-  new Proxy(store, {
-    get: (target, property) => {
-      if (property === "read") return read;
-      const value: unknown = Reflect.get(target, property, target);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+const withRead = (store: Store, read: Store["read"]): Store => overrideStore(store, { read });
 
 const QUERY = "type Query { ping: String }";
 const PRODUCT = `${QUERY} type Product @key(fields: "id") @cached(maxAge: 60) { id: ID!, name: String, loads: Int }`;

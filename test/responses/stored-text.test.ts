@@ -13,12 +13,13 @@ import {
   type ResponsesOptions,
 } from "graphql-cached";
 import { cachedPlugin, stringifyResult } from "graphql-cached/apollo";
-import type { Reading, Store } from "graphql-cached/store";
+import type { Reading } from "graphql-cached/store";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga, type Plugin } from "graphql-yoga";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { stringifyWith } from "../../src/core/responses/stored-response.js";
 import { msgpackrCodec } from "../support/msgpackr-codec.js";
+import { overrideStore } from "../support/override-store.js";
 import { HINTS, knowOperations } from "./site.js";
 
 const QUERY = "{ films { title stars note more } __proto__: count }";
@@ -404,14 +405,10 @@ describe("cache.execute", () => {
 it("executes an operation again whose stored response is damaged, and sends no damaged text", async () => {
   let isDamaged = false;
   const inner = memoryStore({ clock: new FakeClock() });
-  const store = new Proxy(inner, {
-    get(target, property) {
-      const value: unknown = Reflect.get(target, property, target);
-      if (property !== "read") return typeof value === "function" ? value.bind(target) : value;
-      return async (...args: Parameters<Store["read"]>) => {
-        const answer = await target.read(...args);
-        return isDamaged ? { ...answer, readings: answer.readings.map(damaged) } : answer;
-      };
+  const store = overrideStore(inner, {
+    read: async (...args) => {
+      const answer = await inner.read(...args);
+      return isDamaged ? { ...answer, readings: answer.readings.map(damaged) } : answer;
     },
   });
   const events: string[] = [];

@@ -3,6 +3,7 @@ import type { CacheEvent } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { expect } from "vitest";
 import type { BypassReason } from "../../src/core/telemetry/events.js";
+import { overrideStore } from "./override-store.js";
 
 type Resolver = (source: unknown, args: unknown, context: unknown, info: Info) => unknown;
 /** The variable values are a new object for each execution. */
@@ -24,16 +25,11 @@ export class Audit {
   /** Counts the leases that the store grants. */
   watchStore(store: Store | undefined): Store | undefined {
     if (store === undefined) return undefined;
-    return new Proxy(store, {
-      get: (target, property) => {
-        const value: unknown = Reflect.get(target, property, target);
-        if (typeof value !== "function") return value;
-        if (property !== "acquire") return value.bind(target) as unknown;
-        return async (...args: Parameters<Store["acquire"]>) => {
-          const grants = await target.acquire(...args);
-          this.#leases += grants.filter(({ kind }) => kind === "granted").length;
-          return grants;
-        };
+    return overrideStore(store, {
+      acquire: async (...args) => {
+        const grants = await store.acquire(...args);
+        this.#leases += grants.filter(({ kind }) => kind === "granted").length;
+        return grants;
       },
     });
   }

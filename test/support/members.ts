@@ -1,4 +1,5 @@
 import type { Store } from "graphql-cached/store";
+import { overrideStore } from "./override-store.js";
 import { dataOf, type Process, type World } from "./world.js";
 
 /** The request context of the leak tests. */
@@ -63,11 +64,4 @@ export const textOf = async ({ ask }: Process, query: string, context: unknown, 
 
 /** A store that mixes up replies: a read of `name` returns the entry stored under `redirect(name)`. */
 export const withMixedReplies = (store: Store, redirect: (name: string) => string): Store =>
-  new Proxy(store, {
-    get(target, property) {
-      const value: unknown = Reflect.get(target, property, target);
-      if (typeof value !== "function") return value;
-      if (property === "read") return (names: readonly string[]) => target.read(names.map(redirect));
-      return value.bind(target) as unknown;
-    },
-  });
+  overrideStore(store, { read: (names) => store.read(names.map(redirect)) });

@@ -2,19 +2,10 @@ import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
+import { overrideStore } from "../../support/override-store.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
 const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
-
-/** Replaces one operation of a store. */
-const withOperation = (store: Store, operation: keyof Store, replacement: (...args: never[]) => unknown): Store =>
-  new Proxy(store, {
-    get(target, property) {
-      if (property === operation) return replacement;
-      const value: unknown = Reflect.get(target, property, target);
-      return typeof value === "function" ? (value.bind(target) as unknown) : value;
-    },
-  });
 
 describe("a lease", () => {
   it("is released when the store does not take the loaded value", async () => {
@@ -25,7 +16,7 @@ describe("a lease", () => {
     const create = (own: Store) =>
       world.process(typeDefs, { Query: { top: () => ++loads } }, { testing: { clock }, store: own });
     const refusing = create(
-      withOperation(store, "storeValues", async (requests: readonly unknown[]) => requests.map(() => "unavailable")),
+      overrideStore(store, { storeValues: async (requests) => requests.map(() => "unavailable") }),
     );
     const other = create(store);
     expect(await dataOf(refusing.ask("{ top }"))).toEqual({ top: 1 });
@@ -156,10 +147,7 @@ it("a request that goes on after its cache has been closed requests no lease and
     };
   };
   const noted = ["read", "acquire", "storeValues"] as const;
-  const watched = noted.reduce<Store>(
-    (inner, operation) => withOperation(inner, operation, noting(operation) as never),
-    store,
-  );
+  const watched = overrideStore(store, Object.fromEntries(noted.map((operation) => [operation, noting(operation)])));
   const { ask, cache } = memoryWorld(() => watched).process(typeDefs, { Query: { top: () => 7 } });
   await dataOf(ask("{ __typename }"));
   isHeld = true;

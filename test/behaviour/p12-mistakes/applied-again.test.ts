@@ -4,6 +4,7 @@ import { type GraphQLSchema, graphql } from "graphql";
 import { applyCached, type Cache, CachedError, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { overrideStore } from "../../support/override-store.js";
 
 const schemaOf = (top: () => unknown, type = "Int"): GraphQLSchema =>
   makeExecutableSchema({
@@ -171,13 +172,7 @@ describe("a schema or loader that is given to a cache again", () => {
 
   const storeWith = (own: (inner: Store) => Partial<Store>): Store => {
     const inner = memoryStore();
-    const replaced = own(inner);
-    return new Proxy(inner, {
-      get(target, property) {
-        const value: unknown = Reflect.get(replaced, property) ?? Reflect.get(target, property, target);
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    });
+    return overrideStore(inner, own(inner));
   };
 
   it("has no entries in keys of another form while an invalidation by key is not confirmed", async () => {

@@ -3,6 +3,7 @@ import { createCache, memoryStore } from "graphql-cached";
 import { jsonCodec } from "graphql-cached/codec";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
+import { overrideStore } from "../../support/override-store.js";
 
 const KEYS = Array.from({ length: 64 }, (_, id) => id);
 const VALUE_BYTES = 1_000_000;
@@ -50,12 +51,7 @@ describe("a tick that loads many large values", () => {
       await held.passed;
       return inner.storeValues(requests);
     };
-    const store = new Proxy(inner, {
-      get(target, name) {
-        const member: unknown = name === "storeValues" ? storeValues : Reflect.get(target, name);
-        return typeof member === "function" ? member.bind(target) : member;
-      },
-    });
+    const store = overrideStore(inner, { storeValues });
     let packed = 0;
     const codec = {
       id: "counting",

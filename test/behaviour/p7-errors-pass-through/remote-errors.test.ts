@@ -1,9 +1,9 @@
 import { ApolloServer, HeaderMap } from "@apollo/server";
 import { GraphQLError } from "graphql";
 import { cachedPlugin } from "graphql-cached/apollo";
-import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
+import { overrideStore } from "../../support/override-store.js";
 import { memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";
 
 const typeDefs = "type Query { film: Int @cached(maxAge: 60) }";
@@ -15,15 +15,10 @@ const failure = (message: string, extensions: Record<string, unknown>) => new Gr
 function failing(shared: World, error: unknown): Process & { bytes(): number } {
   let bytes = 0;
   const store = shared.store();
-  const counting = new Proxy(store, {
-    get(target, name) {
-      const member: unknown = Reflect.get(target, name);
-      if (typeof member !== "function") return member;
-      if (name !== "release") return member.bind(target);
-      return (releases: Parameters<Store["release"]>[0]) => {
-        for (const { body } of releases) bytes += body.byteLength;
-        return target.release(releases);
-      };
+  const counting = overrideStore(store, {
+    release: (releases) => {
+      for (const { body } of releases) bytes += body.byteLength;
+      return store.release(releases);
     },
   });
   const film = (): never => {
