@@ -157,10 +157,23 @@ function inClone(work) {
   }
 }
 
+/** Runs `work` on each of `items`, on the others too after one has failed. */
+function runEach(items, work) {
+  const failures = [];
+  for (const item of items) {
+    try {
+      work(item);
+    } catch (error) {
+      failures.push(error.message);
+    }
+  }
+  if (failures.length > 0) throw new Error(failures.join("\n\n"));
+}
+
 /** Runs tests with another version of graphql. */
 function verifyGraphql(report) {
   inClone((clone) => {
-    for (const { packages, excluded } of GRAPHQL_VERSIONS) {
+    runEach(GRAPHQL_VERSIONS, ({ packages, excluded }) => {
       // Forced: the excluded servers are installed all the same.
       run("npm", ["install", "--silent", "--no-save", "--force", ...packages], { cwd: clone });
       run("npm", ["run", "--silent", "typecheck"], { cwd: clone });
@@ -169,7 +182,7 @@ function verifyGraphql(report) {
       const included = tests.filter((file) => !excluded.some((path) => file.startsWith(path)));
       const output = runTests(included, { cwd: clone });
       report(`${packages.join(", ")}: ${testsIn(output)}`);
-    }
+    });
   });
 }
 
@@ -182,10 +195,10 @@ const IOREDIS_VERSIONS = ["5.4.0", "5.9.3"];
 function verifyIoredis(report) {
   inClone((clone) => {
     rmSync(join(clone, "test/redis/connection-errors.test.ts"));
-    for (const version of IOREDIS_VERSIONS) {
+    runEach(IOREDIS_VERSIONS, (version) => {
       run("npm", ["install", "--silent", "--no-save", `ioredis@${version}`], { cwd: clone });
       report(`ioredis ${version}: ${testsIn(runTests(REDIS_TESTS, { cwd: clone }))}`);
-    }
+    });
   });
 }
 
@@ -221,8 +234,8 @@ const FAULT_RUNS = [
   ["--responses", "--without=parts", "--kind=key", "--kind=loader-id", "--kind=field", "calm"],
 ];
 
-async function verifyFaults(report) {
-  for (const options of FAULT_RUNS) {
+function verifyFaults(report) {
+  runEach(FAULT_RUNS, (options) => {
     const { status, stdout, stderr } = spawnSync("npx", ["tsx", "test/faults/run.ts", ...options], {
       cwd: ROOT,
       encoding: "utf8",
@@ -230,11 +243,11 @@ async function verifyFaults(report) {
     for (const line of stdout.trimEnd().split("\n")) report(line);
     if (status !== 0)
       throw new Error(`test/faults/run.ts ${options.join(" ")} exited with ${status}:\n${tail(stderr)}`);
-  }
-  for (let round = 1; round <= 3; round++) {
+  });
+  runEach([1, 2, 3], (round) => {
     const output = runTests(FAULT_TESTS, { env: { ...process.env, EVERY_CLIENT: "1" } });
     report(`faults, run ${round}: ${testsIn(output)}`);
-  }
+  });
 }
 
 /** Returns what Vitest says of the tests that it has run. */
