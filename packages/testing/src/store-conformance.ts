@@ -236,6 +236,18 @@ const storeRules: Rules = {
     isBody(grant.entry.body);
     strictEqual((await t.acquire({ supersededAt: grantedAt })).kind, "granted");
   },
+  "grants the lease on a value later than that value was granted, even within one instant": async (t) => {
+    const { grantedAt } = await t.acquireAndStore();
+    const refresh = await t.grant({ supersededAt: grantedAt });
+    ok(refresh.grantedAt > grantedAt);
+    strictEqual(await t.release(refresh, "abandoned"), true);
+    const [outdated] = await t.store.acquire(
+      [t.leaseRequest({ supersededAt: grantedAt, oldestPosition: Number.MAX_SAFE_INTEGER })],
+      TIMES,
+      await t.head(),
+    );
+    ok(outdated?.kind === "granted" && outdated.grantedAt > grantedAt);
+  },
   "makes a fresh value stale with the lease of a caller that says so, and only then": async (t) => {
     const { grantedAt } = await t.acquireAndStore();
     const refresh = await t.grant({ supersededAt: grantedAt });

@@ -66,9 +66,10 @@ function acquire(
   origin: ClockOrigin,
   now: number,
 ): Acquired {
+  const grantedAt = grantedAtOf(current, now);
   // Row 1, also where something was invalidated.
   if (current === undefined || current.epoch !== origin.epoch || current.position < request.oldestPosition)
-    return createLease(token, times, origin, now);
+    return createLease(token, times, origin, now, grantedAt);
   // Until `untilAt`, a pending entry or a value has a lease, and any other state lasts.
   const isActive = current.untilAt > now;
   const isFresh = current.state === "value" && now < current.freshUntilAt;
@@ -93,13 +94,22 @@ function acquire(
         times,
         origin,
         now,
+        grantedAt,
       );
   }
 }
 
+/**
+ * Returns a grant's time: that of the store, or just after the value at the key. Those who have
+ * ruled that value out know the next one by its later time, and the clock may have stood still, or
+ * been set back by a failover.
+ */
+const grantedAtOf = (current: StoredEntry | undefined, now: number): number =>
+  current?.state === "value" ? Math.max(now, current.grantedAt + 1) : now;
+
 /** Starts a lease chain on a pending entry: rows 1 and 9. */
-const createLease = (token: string, times: LeaseTimes, origin: ClockOrigin, now: number): Acquired =>
-  takeOver({ ...blank, epoch: origin.epoch, position: origin.position }, token, times, origin, now);
+const createLease = (token: string, times: LeaseTimes, origin: ClockOrigin, now: number, grantedAt = now): Acquired =>
+  takeOver({ ...blank, epoch: origin.epoch, position: origin.position }, token, times, origin, now, grantedAt);
 
 /** Rows 2 and 5. */
 function busy(current: StoredEntry, now: number): Acquired {
@@ -110,7 +120,14 @@ function busy(current: StoredEntry, now: number): Acquired {
 }
 
 /** Rows 3 and 7, which keep the chain of an expired lease, and rows 1, 6 and 9, which begin one. */
-function takeOver(current: StoredEntry, token: string, times: LeaseTimes, origin: ClockOrigin, now: number): Acquired {
+function takeOver(
+  current: StoredEntry,
+  token: string,
+  times: LeaseTimes,
+  origin: ClockOrigin,
+  now: number,
+  grantedAt: number,
+): Acquired {
   const isTakenOver = current.gen !== "";
   const position = isTakenOver ? (current.leasePosition ?? 0) : origin.position;
   const gen = isTakenOver ? current.gen : newGen(token, now);
@@ -119,7 +136,7 @@ function takeOver(current: StoredEntry, token: string, times: LeaseTimes, origin
   const dropAt = current.state === "pending" ? graceEndsAt : Math.max(current.dropAt, graceEndsAt);
   return {
     stored: { ...current, gen, token, untilAt, leasePosition: position, dropAt },
-    grant: { kind: "granted", gen, token, grantedAt: now, position, isTakenOver },
+    grant: { kind: "granted", gen, token, grantedAt, position, isTakenOver },
   };
 }
 
@@ -132,7 +149,8 @@ function storeValue(
   if (current === undefined || current.gen === "" || current.gen !== request.gen)
     return { stored: current, outcome: "refused" };
   const dropAt = request.ttlMs === undefined ? NEVER : request.grantedAt + request.ttlMs;
-  if (dropAt <= now) return { stored: undefined, outcome: "expired" };
+  // `grantedAt` may be later than now.
+  if (dropAt <= now || request.ttlMs === 0) return { stored: undefined, outcome: "expired" };
   return { stored: { ...newValue(request), ...originOf(current), dropAt }, outcome: "stored" };
 }
 

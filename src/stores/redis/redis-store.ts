@@ -133,7 +133,9 @@ function storeOn(port: ClientPort, clock: Clock): Store {
       const values = requests.map((request) => {
         const { gen, grantedAt, ttlMs } = request;
         const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
-        return [latin1(gen), ttlMs === undefined ? "never" : grantedAt + ttlMs, start, rest];
+        // `grantedAt` may be later than now: what is dropped at 0 is not stored.
+        const dropAt = ttlMs === undefined ? "never" : ttlMs === 0 ? 0 : grantedAt + ttlMs;
+        return [latin1(gen), dropAt, start, rest];
       });
       const replies = await runScript(port, {
         script: storeValues,

@@ -174,6 +174,30 @@ describe("a request of another process that waits for the load of an invalidated
   });
 });
 
+it.each([
+  ["within the millisecond of its load", 0],
+  ["after a failover to a server whose clock is behind", 5_000],
+])("processes that have ruled out one value share the load of the next one %s", async (_when, behindMs) => {
+  const clock = new FakeClock();
+  let setBackMs = 0;
+  const world = memoryWorld(() =>
+    memoryStore({ clock: Object.assign(Object.create(clock), { now: () => clock.now() - setBackMs }) }),
+  );
+  const source = new Source();
+  const shops = [0, 1, 2].map(() => source.start(world, { testing: { clock } })) as [Shop, Shop, Shop];
+  await shops[0].ask("{ found(id: 7) { id } }");
+  await settle();
+  await shops[0].cache.invalidateTags(["Item:7"]);
+  setBackMs = behindMs;
+  const held = source.hold();
+  const asking = Promise.all(shops.map(({ ask }) => dataOf(ask("{ found(id: 7) { id } }"))));
+  await settle();
+  held.open();
+  await clock.advance(1_000);
+  await asking;
+  expect(source.loads).toBe(2);
+});
+
 onEachStore("keys with different numbers of tags, read by several requests in one tick", (world) => {
   const ids = Array.from({ length: 40 }, (_, id) => id);
   /** None to three of seven tags, which the keys share. */
