@@ -20,7 +20,7 @@ import {
 import { createLoaderFactory } from "./core/loader/loader-factory.js";
 import type { CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 import { CacheHandle, type CacheParts } from "./core/parts.js";
-import { checkExecutionArgs, executeStored, ResponseCaches } from "./core/responses/execute.js";
+import { ResponseCaches } from "./core/responses/execute.js";
 import type { ResponsesOptions } from "./core/responses/options.js";
 import type { InvalidationCause } from "./core/telemetry/events.js";
 import { type RefreshJob, readJob } from "./core/tier/lease/refresh-job.js";
@@ -161,9 +161,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    *
    * Rejects as `execute` does, and with `CACHED_OPTION_INVALID` for invalid arguments.
    */
-  async execute(args: ExecutionArgs, options: ResponsesOptions = DEFAULT_RESPONSES): Promise<ExecutionResult> {
-    checkExecutionArgs(args, "cache.execute");
-    return executeStored(args, this.#responses.of(options), options.tags);
+  execute(args: ExecutionArgs, options: ResponsesOptions = DEFAULT_RESPONSES): Promise<ExecutionResult> {
+    return this.#responses.execute(args, options);
   }
 
   /**

@@ -48,7 +48,7 @@ function planning() {
       };
       for (const one of document.definitions)
         watch((one as { selectionSet?: { selections: readonly object[] } }).selectionSet);
-      new OperationPlanner(schema, partsOf(cache, "test")).plan(document, undefined);
+      new OperationPlanner(partsOf(cache, "test")).plan({ schema, document });
       return looks;
     },
   };

@@ -52,14 +52,14 @@ it("the plan of a query over an interface looks at each type once for a field, h
   onTestFinished(() => cache.close());
   const resolverless = makeExecutableSchema({ typeDefs: [HINTS, schemaDefs], resolvers: {} });
   const schema = applyCached(resolverless, cache);
-  const planner = new OperationPlanner(schema, partsOf(cache, "test"));
+  const planner = new OperationPlanner(partsOf(cache, "test"));
   const fields = Array.from({ length: 2_000 }, (_, nth) => `a${nth}: name`).join(" ");
   const fragments = Array.from({ length: 200 }, (_, nth) => `...on T${nth} { b${nth}: node { ...F } }`).join(" ");
   const document = parse(`{ node { ${fragments} ...F } } fragment F on Node { ${fields} node { id } }`);
   expect(validate(schema, document)).toEqual([]);
   const looks = vi.spyOn(GraphQLObjectType.prototype, "getFields");
   onTestFinished(() => looks.mockRestore());
-  planner.plan(document, undefined);
+  planner.plan({ schema, document });
   // The fields `name`, `node` and `id` of 300 types, `node` of 200 types in fragments, and that of Query.
   expect(looks).toHaveBeenCalledTimes(3 * 300 + 200 + 1);
 });

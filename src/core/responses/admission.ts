@@ -11,12 +11,9 @@ import { getOrMake } from "../base/multimap.js";
  */
 export class Admission {
   readonly #operations = new LRUCache<string, OperationState>({ max: MAX_REMEMBERED });
-  /**
-   * Those of keys that were stored, were hits, or have to wait: a key that is asked for once takes
-   * no memory.
-   */
+  /** Without those of keys that were asked for once. */
   readonly #keys = new LRUCache<string, KeyState>({ max: MAX_REMEMBERED });
-  /** Until when the responses of an operation may be stored, by operation. */
+  /** By operation. Instants are on the clock of this process. */
   readonly #storedUntil = new Map<string, number>();
   readonly #minHits: number;
   readonly #maxOperations: number;
@@ -30,16 +27,10 @@ export class Admission {
     this.#maxOperations = maxOperations;
   }
 
-  /** Returns what is remembered of an operation, by its digest. */
+  /** `digest`: that of the operation. */
   of(digest: string): OperationState {
-    return getOrMake(this.#operations, digest, () => ({
-      digest,
-      isKnown: false,
-      stored: 0,
-      hits: 0,
-      isCacheable: undefined,
-      isPrivate: false,
-    }));
+    const make = () => ({ digest, isKnown: false, stored: 0, hits: 0, isCacheable: undefined, isPrivate: false });
+    return getOrMake(this.#operations, digest, make);
   }
 
   /** Whether an operation was asked for before, as it is from now on. */
@@ -60,7 +51,6 @@ export class Admission {
     return true;
   }
 
-  /** Whether there is room for the responses of an operation. */
   hasRoom({ digest }: OperationState, now: number): boolean {
     const storedUntil = this.#storedUntil;
     if (storedUntil.size < this.#maxOperations || storedUntil.has(digest)) return true;
@@ -91,10 +81,7 @@ export class Admission {
     operation.hits /= 2;
   }
 
-  /**
-   * Notes that the response of a key could not be stored, so that it is not looked up until
-   * `until`.
-   */
+  /** The response of a key could not be stored, so that it is not looked up until `until`. */
   unstorable(operation: OperationState, key: string, until: number): void {
     this.#stateOf(operation, key).unstorableUntil = until;
   }
@@ -113,10 +100,7 @@ export class Admission {
 
 /** How many operations, and how many keys, are remembered. */
 const MAX_REMEMBERED = 10_000;
-/**
- * Stored responses of an operation after which its new keys are judged by how often the others were
- * hits.
- */
+/** Stored responses of an operation after which its new keys are judged by the hits of others. */
 const MIN_STORED = 16;
 /** Both counts of an operation are halved at this, so that old ones weigh less. */
 const MAX_STORED = 128;
@@ -134,24 +118,19 @@ export interface OperationState {
   isKnown: boolean;
   stored: number;
   hits: number;
-  /**
-   * Whether the last execution without a lookup was cacheable although the schema does not say so.
-   * Undefined: there was none.
-   */
+  /** What the last execution without a lookup has shown, whatever the schema says. */
   isCacheable: boolean | undefined;
   /** Whether a response was PRIVATE although the schema does not say so. */
   isPrivate: boolean;
 }
 
 interface KeyState {
-  /** How many misses are executed without being stored, before one is. */
+  /** How many misses are executed without being stored, before one is; and the last time. */
   wait: number;
-  /** How many there were the last time. */
   lastWait: number;
   /** How many responses one after the other had too few hits. */
   tooFew: number;
   /** Hits since a response was stored. Undefined: none was. */
   hits: number | undefined;
-  /** Until when it is not looked up, since its response could not be stored. */
   unstorableUntil: number;
 }

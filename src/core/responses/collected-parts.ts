@@ -1,3 +1,4 @@
+import { getOrMake } from "../base/multimap.js";
 import type { Key, Subject } from "../keys/key.js";
 import type { Observer, PartCollector } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
@@ -13,10 +14,10 @@ export class CollectedParts implements PartCollector {
   readonly #parts: CacheParts;
   readonly #contextPaths: ReadonlySet<string>;
   readonly #tags = new Set<Subject>();
-  readonly #entries = new Map<string, Set<Subject>>();
-  readonly #forms = new Map<string, Subject>();
-  /** Why the entry is not stored. Undefined if it may be. */
-  refusal: string | undefined;
+  /** By coordinate. `form`: that of the first key. */
+  readonly #entries = new Map<string, { readonly form: Subject; readonly entries: Set<Subject> }>();
+  /** Whether all of it is known. Otherwise it is not stored. */
+  isComplete = true;
   /** When the first part becomes stale, on the clock of this process. Infinite without parts. */
   freshUntilAt = Number.POSITIVE_INFINITY;
   /**
@@ -36,15 +37,15 @@ export class CollectedParts implements PartCollector {
 
   add(coordinate: string, report: ReadReport, key: Key | undefined): void {
     this.hasReads = true;
-    if (report.isPrivate) this.isPrivate = true;
+    this.isPrivate ||= report.isPrivate;
     if (report.outcome === "bypassed") {
-      this.pass(`\`${coordinate}\` has bypassed the cache: ${report.reason}`);
+      this.isComplete = false;
       return;
     }
     const { refusal, hint } = report;
-    if (refusal === "unkeyable") this.pass(`the value of \`${coordinate}\` belongs to one caller`);
-    if (refusal === "unserializable") this.pass(`the value of \`${coordinate}\` cannot be searched for its tags`);
-    if (hint?.scope === "PRIVATE") this.isPrivate = true;
+    // The value belongs to one caller, or cannot be searched for its tags.
+    if (refusal === "unkeyable" || refusal === "unserializable") this.isComplete = false;
+    this.isPrivate ||= hint?.scope === "PRIVATE";
     const missing = this.#parts.rules.fields
       .get(coordinate)
       ?.contextPaths.find(({ text }) => !this.#contextPaths.has(text));
@@ -53,7 +54,7 @@ export class CollectedParts implements PartCollector {
     const freshForMs = Math.min(report.freshForMs, hintedMs);
     this.freshUntilAt = Math.min(this.freshUntilAt, this.#parts.clock.now() + freshForMs);
     this.staleForMs = Math.min(this.staleForMs, report.staleForMs);
-    for (const tag of report.subjects) this.#tags.add(tag);
+    this.addTags(report.subjects);
     if (key !== undefined) this.#addEntry(key);
   }
 
@@ -61,23 +62,20 @@ export class CollectedParts implements PartCollector {
   addUnattributed(coordinate: string, report: ReadReport, key: Key | undefined): void {
     if (report.isPrivate) this.refuse(`\`${coordinate}\`, which is PRIVATE, was read with a context of no request`);
     else this.add(coordinate, report, key);
-    if (report.outcome !== "bypassed") this.addTags(report.subjects);
   }
 
   addPrimed(names: KnownKey | undefined, { scope, maxAgeMs }: Policy): void {
-    if (scope === "PRIVATE") this.isPrivate = true;
+    this.isPrivate ||= scope === "PRIVATE";
     this.freshUntilAt = Math.min(this.freshUntilAt, this.#parts.clock.now() + maxAgeMs);
-    if (names === undefined) {
-      this.pass("a loader was primed for an id without a key");
-      return;
-    }
+    this.isComplete &&= names !== undefined;
+    if (names === undefined) return;
     this.addTags(names.tags.subjects);
     this.#addEntry(names.key);
   }
 
-  addUncached(coordinate: string, isPrivate: boolean): void {
-    if (isPrivate) this.isPrivate = true;
-    this.pass(`\`${coordinate}\` is not cached`);
+  addUncached(_coordinate: string, isPrivate: boolean): void {
+    this.isPrivate ||= isPrivate;
+    this.isComplete = false;
   }
 
   addTags(subjects: readonly Subject[]): void {
@@ -91,44 +89,50 @@ export class CollectedParts implements PartCollector {
   addContextReads(names: readonly string[], remedy: (path: string) => string): void {
     const read = names.slice(0, MAX_NAMES);
     if (read.length === 0) return;
-    this.pass("what it has read of the context can be of one caller");
+    this.isComplete = false;
     this.#parts.onceLog.warn(
       `graphql-cached: a response is not kept for all callers, since its execution has read ${read.map((name) => `\`context.${name}\``).join(", ")}, so that one could get what was made for another; ` +
         `${remedy(`$context.${read[0]}`)}; only if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify([...new Set(read.map((name) => name.split(".")[0]))])} } })`,
     );
   }
 
-  pass(reason: string): void {
-    this.refusal ??= reason;
-  }
-
-  /** The same for a mistake in how the cache is used, which is logged once. */
+  /** `reason`: a mistake in how the cache is used, which is logged once. */
   refuse(reason: string): void {
-    this.pass(reason);
+    this.isComplete = false;
     this.#parts.onceLog.warn(
       `graphql-cached: a response is not stored: expected to know everything that it is made of, but ${reason}; create one context per request, and call loaders with that context in resolvers`,
     );
   }
 
+  /** `observer`: is told as well. */
+  observing(observer: Observer | undefined): Observer & { readonly collector: CollectedParts } {
+    return {
+      collector: this,
+      onRead: (coordinate, report, info, key) => {
+        this.add(coordinate, report, key);
+        observer?.onRead(coordinate, report, info, key);
+      },
+      onHint: (hint, info) => observer?.onHint?.(hint, info),
+      onExecution: (execution) => observer?.onExecution?.(execution),
+    };
+  }
+
   #addEntry(key: Key): void {
     const { anyOf, entry, formOf, coordinate } = this.#parts.keys.subjects;
-    let entries = this.#entries.get(key.coordinate);
-    if (entries === undefined) {
-      entries = new Set();
-      this.#entries.set(key.coordinate, entries);
-      this.#forms.set(key.coordinate, key.form);
+    const { form, entries } = getOrMake(this.#entries, key.coordinate, () => {
       const whole = coordinate(key.coordinate);
       this.#tags.add(whole).add(formOf(whole, key.form));
-    }
+      return { form: key.form, entries: new Set() };
+    });
     // What invalidates entries in one form does not show which of those in others are meant.
-    if (this.#forms.get(key.coordinate) !== key.form) this.#tags.add(anyOf(key.coordinate));
+    if (form !== key.form) this.#tags.add(anyOf(key.coordinate));
     // One more shows that there are too many.
     if (entries.size <= MAX_ENTRIES) entries.add(entry(key));
   }
 
   subjects(): readonly Subject[] | undefined {
     const subjects = new Set(this.#tags);
-    for (const [coordinate, entries] of this.#entries) {
+    for (const [coordinate, { entries }] of this.#entries) {
       const isShared = entries.size > MAX_ENTRIES || subjects.size + entries.size > MAX_TAGS;
       for (const subject of isShared ? [this.#parts.keys.subjects.anyOf(coordinate)] : entries) subjects.add(subject);
     }
@@ -145,18 +149,3 @@ const MAX_NAMES = 8;
 const MAX_TAGS = 1_000;
 /** The entries of one coordinate that have a tag each. */
 const MAX_ENTRIES = 16;
-
-export function collecting(
-  observer: Observer | undefined,
-  collector: CollectedParts,
-): Observer & { readonly collector: CollectedParts } {
-  return {
-    collector,
-    onRead(coordinate, report, info, key) {
-      collector.add(coordinate, report, key);
-      observer?.onRead(coordinate, report, info, key);
-    },
-    onHint: (hint, info) => observer?.onHint?.(hint, info),
-    onExecution: (execution) => observer?.onExecution?.(execution),
-  };
-}

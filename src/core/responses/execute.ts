@@ -1,36 +1,51 @@
-/**
- * `cache.execute`: an execution with stored responses in front of it, for servers without a plugin.
- */
 import { type ExecutionArgs, type ExecutionResult, execute } from "graphql";
-import { CachedError, describeSetting, optionInvalid } from "../base/errors.js";
+import { describeSetting, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import { isEmptyRoot } from "../directive/look-ahead/query-reads.js";
 import type { CacheParts } from "../parts.js";
-import { OperationPlanners } from "./operation-plan.js";
+import { OperationPlanner } from "./operation-plan.js";
 import { type ResponsesOptions, resolveResponses } from "./options.js";
 import { ResponseCache } from "./response-cache.js";
 import { endWith } from "./response-execution.js";
 import { resultOf } from "./stored-response.js";
 
 /**
- * The response caches of `cache.execute`, by the content of their options: calls often write the
- * object anew.
+ * `cache.execute`: executions with stored responses in front of them, for servers without a plugin.
+ * There is one response cache for each content of options: calls often write the object anew.
  */
 export class ResponseCaches {
   readonly #parts: CacheParts;
-  readonly #planners: OperationPlanners;
+  readonly #planner: OperationPlanner;
   readonly #known = new WeakMap<object, ResponseCache>();
   readonly #byContent = new Map<string, ResponseCache>();
 
   constructor(parts: CacheParts) {
     this.#parts = parts;
-    this.#planners = new OperationPlanners(parts);
+    this.#planner = new OperationPlanner(parts);
   }
 
-  /**
-   * Undefined: there are too many already, which is logged once. Throws `CACHED_OPTION_INVALID`.
-   */
-  of(options: ResponsesOptions): ResponseCache | undefined {
+  /** Rejects with `CACHED_OPTION_INVALID`, and as `execute` of graphql does. */
+  async execute(args: ExecutionArgs, options: ResponsesOptions): Promise<ExecutionResult> {
+    checkExecutionArgs(args);
+    const responses = this.#cacheOf(options);
+    const { schema, document, operationName, variableValues: variables, contextValue: context } = args;
+    if (responses === undefined || !isOrdinary(args) || typeof context !== "object" || context === null)
+      return execute(args);
+    const run = (): ReturnType<typeof execute> => execute(args);
+    const { tags } = options;
+    const operation = { schema, document, operationName, variables, context, execute: run, ...(tags && { tags }) };
+    const begun = await responses.begin(operation);
+    try {
+      if (begun === undefined) return await run();
+      if (begun.kind === "served") return resultOf(begun.response, begun.response.data);
+      return await endWith(begun.execution, run, () => responses.ageOf(operation));
+    } finally {
+      responses.ended(context);
+    }
+  }
+
+  /** Undefined: there are too many already, which is logged once. */
+  #cacheOf(options: ResponsesOptions): ResponseCache | undefined {
     const isObject = typeof options === "object" && options !== null;
     const known = isObject ? this.#known.get(options) : undefined;
     if (known !== undefined) return known;
@@ -47,11 +62,8 @@ export class ResponseCaches {
       );
       return undefined;
     }
-    const responses = getOrMake(
-      this.#byContent,
-      content,
-      () => new ResponseCache(this.#parts, this.#planners, resolved, true),
-    );
+    const make = (): ResponseCache => new ResponseCache(this.#parts, this.#planner, resolved, true);
+    const responses = getOrMake(this.#byContent, content, make);
     this.#known.set(options, responses);
     return responses;
   }
@@ -60,27 +72,6 @@ export class ResponseCaches {
 /** Each has memory of its own. */
 const MAX_CACHES = 20;
 
-/** `tags`: those of this call, in the place of the option. */
-export async function executeStored(
-  args: ExecutionArgs,
-  responses: ResponseCache | undefined,
-  tags: ResponsesOptions["tags"],
-): Promise<ExecutionResult> {
-  const { schema, document, operationName, variableValues: variables, contextValue: context } = args;
-  if (responses === undefined || !isOrdinary(args) || typeof context !== "object" || context === null)
-    return execute(args);
-  const run = (): ReturnType<typeof execute> => execute(args);
-  const operation = { schema, document, operationName, variables, context, execute: run, ...(tags && { tags }) };
-  const begun = await responses.begin(operation);
-  try {
-    if (begun === undefined) return await run();
-    if (begun.kind === "served") return resultOf(begun.response, begun.response.data);
-    return await endWith(begun.execution, run, () => responses.ageOf(operation));
-  } finally {
-    responses.ended(context);
-  }
-}
-
 /** Whether all fields are resolved by the schema alone. */
 export const isOrdinary = (args: {
   readonly rootValue?: unknown;
@@ -88,10 +79,9 @@ export const isOrdinary = (args: {
   readonly typeResolver?: unknown;
 }): boolean => isEmptyRoot(args.rootValue) && args.fieldResolver == null && args.typeResolver == null;
 
-/** Throws `CACHED_OPTION_INVALID` for arguments without a schema or a document. */
-export function checkExecutionArgs(args: unknown, caller: string): asserts args is ExecutionArgs {
+function checkExecutionArgs(args: unknown): asserts args is ExecutionArgs {
   const reject = (expected: string, given: unknown): never => {
-    throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${expected}, got ${describeSetting(given)}`);
+    throw optionInvalid(`cache.execute: ${expected}, got ${describeSetting(given)}`);
   };
   if (typeof args !== "object" || args === null)
     reject("expected the arguments of graphql's execute, such as { schema, document, contextValue }", args);

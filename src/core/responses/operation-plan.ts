@@ -4,8 +4,11 @@ import {
   type DocumentNode,
   type FragmentDefinitionNode,
   type GraphQLCompositeType,
+  type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLSchema,
+  getNamedType,
+  getOperationAST,
   isAbstractType,
   isCompositeType,
   isObjectType,
@@ -13,26 +16,27 @@ import {
   type OperationDefinitionNode,
   print,
   type SelectionSetNode,
+  separateOperations,
 } from "graphql";
 import { getOrMake } from "../base/multimap.js";
+import { directivesAt } from "../directive/compile/directives.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
+import { isStitched } from "../directive/compile/own-resolver.js";
 import { REFERENCE } from "../directive/compile/reference.js";
 import { objectsOf } from "../directive/compile/type-graph.js";
+import { hasPublicHint, hintOf, isPrivateType } from "../directive/hints/cache-control.js";
+import { authMarkOf } from "../directive/permissions/auth-marks.js";
 import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
+import { mergeSettings, type PolicySettings } from "../policy/policy.js";
 import type { FieldRule } from "../schema-rules.js";
-import { SchemaFacts } from "./field-facts.js";
-import type { Operation } from "./response-execution.js";
 
 export interface OperationPlan {
-  /**
-   * The digest of the operation and its fragments, printed. What cannot change the response is not
-   * part of it.
-   */
+  /** That of the text of the operation and of the fragments that it reaches. */
   readonly digest: string;
   readonly operation: OperationDefinitionNode;
-  /** Undefined for a query that may be answered from the cache; otherwise why not. */
-  readonly obstacle: string | undefined;
+  /** Whether it is a query with a response in one part, and without any `@cached(maxAge: 0)`. */
+  readonly isStorable: boolean;
   /**
    * How long the response is fresh at most by `@cacheControl` alone, as Apollo's rules have it,
    * without its dynamic hints, in seconds. 0: not at all.
@@ -40,10 +44,7 @@ export interface OperationPlan {
   readonly hintedMaxAge: number;
   /** The same by `@cacheControl` and by the policies of the cached fields. */
   readonly ownMaxAge: number;
-  /**
-   * Whether a part of it is PRIVATE, or covered by an auth mark without a declaration that it is
-   * PUBLIC.
-   */
+  /** Whether a part is PRIVATE, or covered by an auth mark and not declared to be PUBLIC. */
   readonly isPrivate: boolean;
   /** Whether every field in it says that it is PUBLIC, or is a part of a value that does. */
   readonly isPublic: boolean;
@@ -52,6 +53,35 @@ export interface OperationPlan {
   readonly isAllCached: boolean;
   /** The paths into the context in the keys of these fields, and in their tags. */
   readonly contextPaths: readonly Path[];
+}
+
+/** Plans the operations of all schemas. */
+export class OperationPlanner {
+  readonly #parts: CacheParts;
+  readonly #facts = new WeakMap<GraphQLSchema, SchemaFacts>();
+
+  constructor(parts: CacheParts) {
+    this.#parts = parts;
+  }
+
+  /** Undefined if the document, which is valid, has no such operation. */
+  plan({
+    schema,
+    document,
+    operationName,
+  }: {
+    readonly schema: GraphQLSchema;
+    readonly document: DocumentNode;
+    readonly operationName?: string | null | undefined;
+  }): OperationPlan | undefined {
+    const facts = getOrMake(this.#facts, schema, () => new SchemaFacts(schema, this.#parts));
+    const plans = getOrMake(facts.plans, document, () => new Map());
+    const name = operationName ?? undefined;
+    const operation = plans.has(name) ? undefined : getOperationAST(document, name);
+    // Clients can send any name, so only what there is is remembered.
+    if (operation != null) plans.set(name, new PlanBuilder(facts, document).plan(operation));
+    return plans.get(name);
+  }
 }
 
 /**
@@ -68,115 +98,64 @@ interface Place {
 const textOf = ({ type, isHinted, isCached, isPublic }: Place): string =>
   `${type.name} ${isHinted} ${isCached} ${isPublic}`;
 
-/** The plans of the operations of all schemas, for everyone who asks for one. */
-export class OperationPlanners {
-  readonly #parts: CacheParts;
-  readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
-
-  constructor(parts: CacheParts) {
-    this.#parts = parts;
-  }
-
-  /** Undefined if the document, which is valid, has no such operation. */
-  plan({ schema, document, operationName }: Pick<Operation, "schema" | "document" | "operationName">) {
-    const planner = getOrMake(this.#planners, schema, () => new OperationPlanner(schema, this.#parts));
-    return planner.plan(document, operationName);
-  }
-}
-
-export class OperationPlanner {
-  readonly #schema: GraphQLSchema;
-  readonly #parts: CacheParts;
-  readonly #plans = new WeakMap<DocumentNode, Map<string | undefined, OperationPlan>>();
-  readonly #facts: SchemaFacts;
-
-  constructor(schema: GraphQLSchema, parts: CacheParts) {
-    this.#schema = schema;
-    this.#parts = parts;
-    this.#facts = new SchemaFacts(schema, parts);
-  }
-
-  /**
-   * Returns the plan of an operation of a valid document. Undefined if the document has no such
-   * operation.
-   */
-  plan(document: DocumentNode, operationName: string | null | undefined): OperationPlan | undefined {
-    const plans = getOrMake(this.#plans, document, () => new Map());
-    const name = operationName ?? undefined;
-    const known = plans.get(name);
-    if (known !== undefined) return known;
-    const found = operationIn(document, name);
-    // Clients can send any name, so only what there is is remembered.
-    if (found === undefined) return undefined;
-    const plan = new PlanBuilder(found.fragments, this.#schema, this.#facts, this.#parts).plan(found.operation);
-    plans.set(name, plan);
-    return plan;
-  }
-}
-
 /**
  * Adds up what the fields of an operation say, whatever `@include` and `@skip` leave out. The ages
  * are those of Apollo's rules: without a hint, fields of the query type and fields with subfields
  * have the age 0, and all others that of their parent. By own rules, the policy of a cached field
  * is a hint as well, and a field without a resolver is a part of the value of its parent; one with
  * a resolver of its own is not, so that it needs a hint, unless what it inherits is one.
+ *
+ * Each selection set is visited once for a place, and each name looked up once, whatever a query
+ * repeats. (P13)
  */
 class PlanBuilder {
-  readonly #schema: GraphQLSchema;
   readonly #facts: SchemaFacts;
-  readonly #rules: CacheParts["rules"]["fields"];
-  readonly #definitions: ReadonlyMap<string, FragmentDefinitionNode>;
-  readonly #coordinates = new Set<string>();
-  readonly #contextPaths = new Map<string, Path>();
+  readonly #fragments: ReadonlyMap<string, FragmentDefinitionNode>;
+  readonly #sum = {
+    isStorable: true,
+    hintedMaxAge: Number.POSITIVE_INFINITY,
+    ownMaxAge: Number.POSITIVE_INFINITY,
+    isPrivate: false,
+    isPublic: true,
+    isAllCached: true,
+    coordinates: new Set<string>(),
+    contextPaths: new Map<string, Path>(),
+  };
   readonly #visited = new Map<SelectionSetNode, Set<string>>();
-  readonly #below = new Map<string, Iterable<Place>>();
-  #hintedMaxAge = Number.POSITIVE_INFINITY;
-  #ownMaxAge = Number.POSITIVE_INFINITY;
-  #isPrivate = false;
-  #isIncremental = false;
-  #isUncacheable = false;
-  #isAllCached = true;
-  #isPublic = true;
+  readonly #below = new Map<string, readonly Place[]>();
 
-  constructor(
-    definitions: ReadonlyMap<string, FragmentDefinitionNode>,
-    schema: GraphQLSchema,
-    facts: SchemaFacts,
-    { rules }: CacheParts,
-  ) {
-    this.#definitions = definitions;
-    this.#schema = schema;
+  constructor(facts: SchemaFacts, { definitions }: DocumentNode) {
     this.#facts = facts;
-    this.#rules = rules.fields;
+    const fragments = definitions.filter((one) => one.kind === Kind.FRAGMENT_DEFINITION);
+    this.#fragments = new Map(fragments.map((fragment) => [fragment.name.value, fragment]));
   }
 
   plan(operation: OperationDefinitionNode): OperationPlan {
-    const type = this.#schema.getQueryType();
-    const isQuery = operation.operation === "query";
-    if (isQuery && type != null) {
+    const type = this.#facts.schema.getQueryType();
+    if (operation.operation === "query" && type != null) {
       this.#addDirectives(operation);
       this.#addSelections(operation.selectionSet, { type, isHinted: false, isCached: false, isPublic: false }, true);
-    }
-    const texts = [operation, ...fragmentsIn(operation.selectionSet, this.#definitions)].map(print);
-    const obstacles = [
-      !isQuery && "it is no query",
-      this.#isIncremental && "it has several parts",
-      this.#isUncacheable && "a field in it has @cached(maxAge: 0)",
-    ];
+    } else this.#sum.isStorable = false;
+    const { hintedMaxAge, ownMaxAge, coordinates, contextPaths } = this.#sum;
     // A response without any field with an age is not cacheable.
     const ageOf = (maxAge: number): number => (Number.isFinite(maxAge) ? maxAge : 0);
     return {
-      digest: hashOf("sha256", texts.join("\n"), "base64url"),
+      ...this.#sum,
+      digest: this.#digestOf(operation),
       operation,
-      obstacle: obstacles.find((one) => one !== false),
-      hintedMaxAge: ageOf(this.#hintedMaxAge),
-      ownMaxAge: ageOf(this.#ownMaxAge),
-      isPrivate: this.#isPrivate,
-      isPublic: this.#isPublic,
-      coordinates: [...this.#coordinates],
-      isAllCached: this.#isAllCached,
-      contextPaths: [...this.#contextPaths.values()],
+      hintedMaxAge: ageOf(hintedMaxAge),
+      ownMaxAge: ageOf(ownMaxAge),
+      coordinates: [...coordinates],
+      contextPaths: [...contextPaths.values()],
     };
+  }
+
+  /** Fragments below `__schema` decide about the response as well. Their order does not. */
+  #digestOf(operation: OperationDefinitionNode): string {
+    const names = [...this.#fragments.keys()].sort();
+    const definitions = [operation, ...names.map((name) => this.#fragments.get(name) as FragmentDefinitionNode)];
+    const [reached] = Object.values(separateOperations({ kind: Kind.DOCUMENT, definitions }));
+    return hashOf("sha256", (reached as DocumentNode).definitions.map(print).join("\n"), "base64url");
   }
 
   #addSelections(set: SelectionSetNode, at: Place, isRoot: boolean): void {
@@ -193,10 +172,10 @@ class PlanBuilder {
         continue;
       }
       const isSpread = selection.kind === Kind.FRAGMENT_SPREAD;
-      const fragment = isSpread ? this.#definitions.get(selection.name.value) : selection;
+      const fragment = isSpread ? this.#fragments.get(selection.name.value) : selection;
       if (fragment === undefined) continue;
       const condition = fragment.typeCondition;
-      const narrowed = condition === undefined ? at.type : this.#schema.getType(condition.name.value);
+      const narrowed = condition === undefined ? at.type : this.#facts.schema.getType(condition.name.value);
       if (!isCompositeType(narrowed)) continue;
       // A wider condition selects the fields of no other types than before.
       const type = isObjectType(at.type) ? at.type : narrowed;
@@ -204,14 +183,15 @@ class PlanBuilder {
     }
   }
 
-  /**
-   * Adds the fields of a name of all types that an object can have, once. Returns what is below
-   * them.
-   */
-  #addFields(at: Place, name: string, isRoot: boolean): Iterable<Place> {
+  #addDirectives({ directives = [] }: { readonly directives?: readonly DirectiveNode[] | undefined }): void {
+    if (directives.some(({ name }) => INCREMENTAL.has(name.value))) this.#sum.isStorable = false;
+  }
+
+  /** Adds the fields of a name of all types that an object can have. Returns what is below them. */
+  #addFields(at: Place, name: string, isRoot: boolean): readonly Place[] {
     return getOrMake(this.#below, `${name} ${textOf(at)}`, () => {
       const places = new Map<string, Place>();
-      for (const parent of objectsOf(this.#schema, at.type)) {
+      for (const parent of objectsOf(this.#facts.schema, at.type)) {
         const field = parent.getFields()[name];
         const place = field && this.#addField(parent, field, at, isRoot);
         if (place !== undefined) places.set(textOf(place), place);
@@ -222,92 +202,126 @@ class PlanBuilder {
 
   /** Returns the place of what is below a field. Undefined: nothing is. */
   #addField(parent: GraphQLObjectType, field: AnyField, at: Place, isRoot: boolean): Place | undefined {
-    const { rule, returned, inheritsHint, hasResolver, ...its } = this.#facts.of(parent, field);
-    if (its.isPrivate || its.isCovered) this.#isPrivate = true;
-    if (its.isUncacheable) this.#isUncacheable = true;
-    if (rule !== undefined) this.#addRule(rule);
+    const { rule, returned, hintedMaxAge, inheritsHint, hasResolver, ...its } = this.#facts.of(parent, field);
+    const sum = this.#sum;
     const needsHint = isRoot || (isCompositeType(returned) && !inheritsHint);
-    const unhinted = needsHint ? 0 : Number.POSITIVE_INFINITY;
-    this.#hintedMaxAge = Math.min(this.#hintedMaxAge, its.hintedMaxAge ?? unhinted);
     const isPart = !hasResolver && at.isCached;
-    if (rule === undefined && !isPart) this.#isAllCached = false;
     const isPublic = its.isMarkedPublic || (!hasResolver && at.isPublic);
-    if (!isPublic) this.#isPublic = false;
     const isInherited = !isRoot && (isPart || (at.isHinted && !needsHint));
-    const age = its.hintedMaxAge ?? (rule && rule.policy.maxAgeMs / 1000);
-    this.#ownMaxAge = Math.min(this.#ownMaxAge, age ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
+    const ownMaxAge = hintedMaxAge ?? (rule && rule.policy.maxAgeMs / 1000);
+    sum.hintedMaxAge = Math.min(sum.hintedMaxAge, hintedMaxAge ?? (needsHint ? 0 : Number.POSITIVE_INFINITY));
+    sum.ownMaxAge = Math.min(sum.ownMaxAge, ownMaxAge ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
+    sum.isStorable &&= !its.isUncacheable;
+    sum.isPrivate ||= its.isPrivate;
+    sum.isPublic &&= isPublic;
+    sum.isAllCached &&= rule !== undefined || isPart;
+    if (rule !== undefined) this.#addRule(rule);
     if (!isCompositeType(returned)) return undefined;
     if (field.name === "_entities") this.#addReferences(returned);
-    const isHinted = its.hintedMaxAge !== undefined || (inheritsHint && at.isHinted);
+    const isHinted = hintedMaxAge !== undefined || (inheritsHint && at.isHinted);
     return { type: returned, isHinted, isCached: rule !== undefined || isPart, isPublic };
   }
 
   /** The entities of a subgraph are read by the rules of their references. */
   #addReferences(returned: GraphQLCompositeType): void {
-    for (const { name } of isAbstractType(returned) ? this.#schema.getPossibleTypes(returned) : []) {
-      const rule = this.#rules.get(`${name}.${REFERENCE}`);
+    const { schema, parts } = this.#facts;
+    for (const { name } of isAbstractType(returned) ? schema.getPossibleTypes(returned) : []) {
+      const rule = parts.rules.fields.get(`${name}.${REFERENCE}`);
       if (rule === undefined) continue;
-      if (rule.policy.scope === "PRIVATE") this.#isPrivate = true;
+      if (rule.policy.scope === "PRIVATE") this.#sum.isPrivate = true;
       this.#addRule(rule);
     }
   }
 
   #addRule({ coordinate, contextPaths }: FieldRule): void {
-    this.#coordinates.add(coordinate);
-    for (const path of contextPaths) this.#contextPaths.set(path.text, path);
+    this.#sum.coordinates.add(coordinate);
+    for (const path of contextPaths) this.#sum.contextPaths.set(path.text, path);
   }
-
-  #addDirectives({ directives = [] }: { readonly directives?: readonly DirectiveNode[] | undefined }): void {
-    if (directives.some(({ name }) => INCREMENTAL.has(name.value))) this.#isIncremental = true;
-  }
-}
-
-/**
- * Returns all fragments that a selection reaches, whatever the field, in the order of their names:
- * those below `__schema` decide about the response as well.
- */
-function fragmentsIn(
-  selectionSet: SelectionSetNode,
-  definitions: ReadonlyMap<string, FragmentDefinitionNode>,
-): readonly FragmentDefinitionNode[] {
-  const found = new Map<string, FragmentDefinitionNode>();
-  const add = ({ selections }: SelectionSetNode): void => {
-    for (const selection of selections) {
-      const isSpread = selection.kind === Kind.FRAGMENT_SPREAD;
-      const below = isSpread ? definitions.get(selection.name.value) : selection;
-      if (below?.selectionSet === undefined || (isSpread && found.has(selection.name.value))) continue;
-      if (below.kind === Kind.FRAGMENT_DEFINITION) found.set(below.name.value, below);
-      add(below.selectionSet);
-    }
-  };
-  add(selectionSet);
-  return [...found.keys()].sort().map((name) => found.get(name) as FragmentDefinitionNode);
-}
-
-/**
- * Returns the operation of a name, or the only one. Undefined if the document has no such
- * operation.
- */
-function operationIn(
-  document: DocumentNode,
-  name: string | undefined,
-):
-  | {
-      readonly operation: OperationDefinitionNode;
-      readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>;
-    }
-  | undefined {
-  const fragments = new Map<string, FragmentDefinitionNode>();
-  const operations: OperationDefinitionNode[] = [];
-  for (const definition of document.definitions) {
-    if (definition.kind === Kind.FRAGMENT_DEFINITION) fragments.set(definition.name.value, definition);
-    if (definition.kind === Kind.OPERATION_DEFINITION) operations.push(definition);
-  }
-  const operation = name === undefined ? operations[0] : operations.find((one) => one.name?.value === name);
-  return operation === undefined || (name === undefined && operations.length > 1)
-    ? undefined
-    : { operation, fragments };
 }
 
 /** Directives with which a response has more than one part. */
 const INCREMENTAL: ReadonlySet<string> = new Set(["defer", "stream", "live"]);
+
+interface FieldFacts {
+  readonly rule: FieldRule | undefined;
+  readonly hintedMaxAge: number | undefined;
+  readonly inheritsHint: boolean;
+  /** Whether its own policy has `maxAge: 0`. */
+  readonly isUncacheable: boolean;
+  /**
+   * Whether it is PRIVATE, or it does not declare itself that it is PUBLIC, and an auth mark covers
+   * it or its resolver was wrapped after applyCached.
+   */
+  readonly isPrivate: boolean;
+  /** Whether it says itself that all callers get the same. */
+  readonly isMarkedPublic: boolean;
+  readonly hasResolver: boolean;
+  readonly returned: GraphQLNamedType;
+}
+
+/** What a schema says about its fields. Each is looked at once. */
+class SchemaFacts {
+  readonly schema: GraphQLSchema;
+  readonly parts: CacheParts;
+  readonly plans = new WeakMap<DocumentNode, Map<string | undefined, OperationPlan>>();
+  readonly #fields = new Map<string, FieldFacts>();
+  #hasWarned = false;
+
+  constructor(schema: GraphQLSchema, parts: CacheParts) {
+    this.schema = schema;
+    this.parts = parts;
+  }
+
+  of(parent: GraphQLObjectType, field: AnyField): FieldFacts {
+    const coordinate = `${parent.name}.${field.name}`;
+    return getOrMake(this.#fields, coordinate, () => this.#read(coordinate, parent, field));
+  }
+
+  #read(coordinate: string, parent: GraphQLObjectType, field: AnyField): FieldFacts {
+    const { schema, parts } = this;
+    const rule = parts.rules.fields.get(coordinate);
+    const { maxAge, scope, inheritMaxAge } = hintOf(field);
+    // Only without a rule: what made it a rule says the rest.
+    const declared = rule === undefined ? this.#declaredAt(coordinate, field) : {};
+    const saysPublic = hasPublicHint(field, { scope: "PUBLIC" });
+    const returned = getNamedType(field.type);
+    // A check around the resolver of a cached field runs on every hit of the field, and on none of
+    // what contains it.
+    const isCovered = (): boolean =>
+      authMarkOf(schema, parent, field) !== undefined || this.#isWrapped(coordinate, field);
+    // Apollo's rules know the hints of neither, which are for whom a value is kept all the same.
+    const concerned = [...(parent === schema.getQueryType() ? [parent] : []), ...objectsOf(schema, returned)];
+    return {
+      rule,
+      hintedMaxAge: maxAge,
+      inheritsHint: inheritMaxAge === true,
+      isUncacheable: declared.maxAge === 0,
+      isPrivate:
+        (!saysPublic && (isCovered() || concerned.some(isPrivateType))) ||
+        [scope, rule?.policy.scope, declared.scope].includes("PRIVATE"),
+      isMarkedPublic: rule?.policy.isDeclaredPublic === true || scope === "PUBLIC",
+      // A method of an instance is a resolver.
+      hasResolver: parts.hasValueTypes || parts.resolvers.has(field),
+      returned,
+    };
+  }
+
+  /** The resolvers of a stitched schema ask those of `applyCached`. */
+  #isWrapped(coordinate: string, field: AnyField): boolean {
+    const isWrapped = !isStitched(this.schema) && this.parts.resolvers.isWrapped(coordinate, field);
+    if (isWrapped && !this.#hasWarned) {
+      this.#hasWarned = true;
+      this.parts.onceLog.warn(
+        `graphql-cached: the resolver of \`${coordinate}\`, and maybe others, was wrapped after applyCached; a hit of a whole response does not call it, so responses with such fields belong to one caller; write @cacheControl(scope: PUBLIC) on those that check no permission`,
+      );
+    }
+    return isWrapped;
+  }
+
+  /** Returns the policy of a field itself. With `maxAge: 0`, it makes no rule. */
+  #declaredAt(coordinate: string, field: AnyField): PolicySettings {
+    const { cached } = field.extensions as { readonly cached?: PolicySettings };
+    const settings = this.parts.rules.policies.get(coordinate);
+    return mergeSettings(settings, ...directivesAt(this.schema, field, "cached"), cached);
+  }
+}

@@ -136,32 +136,32 @@ export function resolveResponses(
   const options = switchedOptions<ResponsesOptions>(given, place, NAMES, MEANINGS);
   if (options === undefined) return undefined;
   const { guests, tags, maxOperations = 1_000, scope = defaults.scope } = options;
+  const reject = (name: keyof ResponsesOptions, expected: string, got: unknown): never =>
+    rejectOption(`${place}.\`${name}\``, expected, got);
   if (scope !== "PUBLIC" && scope !== "PRIVATE")
-    rejectOption(
-      `${place}.\`scope\``,
+    return reject(
+      "scope",
       "PUBLIC if a response depends on nothing but the operation, its variables and `key`, or PRIVATE if on who asks",
       scope,
     );
   if (scope === "PRIVATE" && identify === undefined)
-    rejectOption(`${place}.\`scope\``, "PUBLIC, or PRIVATE with createCache({ identify })", scope);
+    reject("scope", "PUBLIC, or PRIVATE with createCache({ identify })", scope);
   if (guests !== undefined && (guests !== "PUBLIC" || scope !== "PRIVATE"))
-    rejectOption(`${place}.\`guests\``, "PUBLIC or undefined, with the scope PRIVATE", guests);
+    reject("guests", "PUBLIC or undefined, with the scope PRIVATE", guests);
   if (tags !== undefined && typeof tags !== "function")
-    rejectOption(`${place}.\`tags\``, "a function of a request that returns an array of tags", tags);
+    reject("tags", "a function of a request that returns an array of tags", tags);
   if (!Number.isInteger(maxOperations) || maxOperations < 1)
-    rejectOption(`${place}.\`maxOperations\``, "an integer of at least 1", maxOperations);
+    reject("maxOperations", "an integer of at least 1", maxOperations);
   const milliseconds = (name: "maxAge" | "staleWhileRevalidate" | "staleIfError", seconds: number): number => {
     const value = options[name] ?? seconds;
     const least = name === "maxAge" ? 1 : 0;
-    return Number.isInteger(value) && value >= least
-      ? value * 1000
-      : rejectOption(`${place}.\`${name}\``, `an integer of at least ${least} (seconds)`, value);
+    if (!Number.isInteger(value) || value < least) reject(name, `an integer of at least ${least} (seconds)`, value);
+    return value * 1000;
   };
   const strings = (name: "key" | "extensions", expected: string): readonly string[] => {
     const list: unknown = options[name] === undefined ? [] : options[name];
-    return Array.isArray(list) && list.every((one) => typeof one === "string" && one !== "")
-      ? list
-      : rejectOption(`${place}.\`${name}\``, `an array of ${expected}`, list);
+    const isList = Array.isArray(list) && list.every((one) => typeof one === "string" && one !== "");
+    return isList ? list : reject(name, `an array of ${expected}`, list);
   };
   return {
     scope,

@@ -13,20 +13,24 @@ import { type Path, readPath } from "../keys/path.js";
 import { namesOf } from "../loader/collected-reads.js";
 import { contextChanged, type Identity, identityOf } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
-import type { SchemaRules } from "../schema-rules.js";
 import type { OperationPlan } from "./operation-plan.js";
 import type { Operation } from "./response-execution.js";
 
-export interface ResponseKey {
-  readonly key: Key;
+/** Whose a response is. `identity`: that of the caller, also if the response is PUBLIC. */
+export interface Owner {
   readonly identity: Identity | undefined;
   readonly isPrivate: boolean;
-  /** Whether what its execution reads of the context is watched. */
+}
+
+export interface ResponseKey extends Owner {
+  readonly key: Key;
+  /**
+   * Whether it is refused if its execution reads something of the context that is not part of the
+   * key. Then which properties there are is part of it: nobody sees who asks for a missing one.
+   */
   readonly isWatched: boolean;
   readonly contextPaths: readonly string[];
-  /**
-   * Returns the error of a response whose context is no longer the one that its key was made from.
-   */
+  /** Returns the error of a context that is no longer the one that the key was made from. */
   changed(): ReturnType<typeof contextChanged> | undefined;
 }
 
@@ -38,43 +42,29 @@ export function responseKey(
   { keys, identify, onceLog, contextWatch }: CacheParts,
   { schema, variables, context }: Operation,
   plan: OperationPlan,
-  {
-    variant,
-    keyPaths,
-    identity,
-    isPrivate,
-    isWatched,
-  }: {
-    readonly variant: Variant;
-    readonly keyPaths: readonly Path[];
-    /** That of the caller, also if the response is PUBLIC. */
-    readonly identity: Identity | undefined;
-    readonly isPrivate: boolean;
-    /**
-     * Whether it is refused if it depends on the context otherwise: then which properties there are
-     * is a part of the key, since nobody sees who asks for one that is missing.
-     */
-    readonly isWatched: boolean;
-  },
+  { identity, isPrivate }: Owner,
+  { variant, keyPaths }: { readonly variant: Variant; readonly keyPaths: readonly Path[] },
 ): ResponseKey | undefined {
   const coerced = variablesOf(schema, plan.operation, variables ?? {});
   if (coerced === undefined) return undefined;
   const paths = new Map([...keyPaths, ...plan.contextPaths].map((path) => [path.text, path]));
   const contextPaths = [...paths.keys()];
-  const missing = contextPathWithoutValue(keyPaths, context);
-  if (missing !== undefined) {
-    onceLog.warn(
-      `graphql-cached: a response is not stored: its \`key\` needs \`${missing.text}\`, which is missing; set it in the server's context function, for every caller, or remove it from \`responses.key\``,
-    );
-    return undefined;
-  }
+  const isWatched = !isPrivate && !plan.isPublic;
   const contextParts = (): string[] =>
     [...paths.values()].map((path) => canonicalize(readPath(path, { context }), keys.writers.byText));
   try {
+    // As in the key of a field, null is no value: it could stand for another one with each caller.
+    const missing = keyPaths.find((path) => readPath(path, { context }).length === 0);
+    if (missing !== undefined) {
+      onceLog.warn(
+        `graphql-cached: a response is not stored: its \`key\` needs \`${missing.text}\`, which is missing; set it in the server's context function, for every caller, or remove it from \`responses.key\``,
+      );
+      return undefined;
+    }
     const before = contextParts();
     const parts = JSON.stringify([
       plan.digest,
-      // What a server shows to everybody who is signed in, it need not show to others.
+      // A server can show more to those who are signed in.
       identity !== undefined,
       contextPaths,
       before,
@@ -82,33 +72,15 @@ export function responseKey(
       isWatched ? contextWatch.notShared(namesOf(context)) : [],
     ]);
     const owner = isPrivate ? identity : undefined;
-    return {
-      key: keys.entry({ kind: "response", coordinate: RESPONSES, identity: owner, parts }, variant),
-      identity,
-      isPrivate,
-      isWatched,
-      contextPaths,
-      changed() {
-        if (identityOf(identify, context) !== identity) return contextChanged(RESPONSES, "identity");
-        const now = contextParts();
-        const changed = before.findIndex((part, index) => part !== now[index]);
-        return changed < 0 ? undefined : contextChanged(RESPONSES, contextPaths[changed] as string);
-      },
+    const key = keys.entry({ kind: "response", coordinate: RESPONSES, identity: owner, parts }, variant);
+    const changed = (): ReturnType<typeof contextChanged> | undefined => {
+      if (identityOf(identify, context) !== identity) return contextChanged(RESPONSES, "identity");
+      const now = contextParts();
+      const nth = before.findIndex((part, index) => part !== now[index]);
+      return nth < 0 ? undefined : contextChanged(RESPONSES, contextPaths[nth] as string);
     };
+    return { key, identity, isPrivate, isWatched, contextPaths, changed };
   } catch {
-    return undefined;
-  }
-}
-
-/**
- * As in the key of a field, null is no value: what it stands for could be another thing for each
- * caller.
- */
-function contextPathWithoutValue(paths: readonly Path[], context: object): Path | undefined {
-  try {
-    return paths.find((path) => readPath(path, { context }).length === 0);
-  } catch {
-    // A getter of the context has thrown, as it will again.
     return undefined;
   }
 }
@@ -135,28 +107,17 @@ export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
   return hashOf("sha256", JSON.stringify([printSchema(schema), annotated, policies]), "base64url");
 }
 
-/**
- * Returns the query fields without entries whose responses are kept: only what their resolvers read
- * through the cache invalidates such a response.
- */
-function fieldsWithoutEntries(schema: GraphQLSchema, { fields }: Pick<SchemaRules, "fields">): readonly string[] {
-  const root = schema.getQueryType();
-  if (root == null) return [];
-  return (
-    (Object.values(root.getFields()) as AnyField[])
-      .filter((field) => (hintOf(field).maxAge ?? 0) > 0)
-      // With entity tags, the entities that it returns are parts of the response.
-      .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve) === undefined)
-      .map(({ name }) => `${root.name}.${name}`)
-      .filter((coordinate) => !fields.has(coordinate))
-  );
-}
-
-/** Logs once which responses nothing but their age may make outdated. */
+/** Logs once which responses only their age, or what their resolvers read, makes outdated. */
 export function reportStart(schema: GraphQLSchema, { rules, onceLog }: CacheParts): void {
-  const fields = fieldsWithoutEntries(schema, rules);
-  if (fields.length === 0) return;
+  const root = schema.getQueryType();
+  const kept = Object.values(root?.getFields() ?? {})
+    .filter((field: AnyField) => (hintOf(field).maxAge ?? 0) > 0)
+    // With entity tags, the entities that it returns are parts of the response.
+    .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve) === undefined)
+    .map(({ name }) => `${root?.name}.${name}`)
+    .filter((coordinate) => !rules.fields.has(coordinate));
+  if (kept.length === 0) return;
   onceLog.info(
-    `graphql-cached: responses with ${listOf(fields)} are kept for their maxAge, whatever changes, unless their resolvers read cached fields or loaders; add @cached with tags to what mutations change`,
+    `graphql-cached: responses with ${listOf(kept)} are kept for their maxAge, whatever changes, unless their resolvers read cached fields or loaders; add @cached with tags to what mutations change`,
   );
 }

@@ -5,22 +5,23 @@ import { StoredText } from "../codec/packing.js";
 /** A response that was stored. Its data is parsed only for those who ask for it. */
 export class StoredResponse {
   readonly #stored: StoredText;
-  readonly #shared: WeakMap<StoredText, Data> | undefined;
+  readonly #parsed: ParsedTexts | undefined;
   #data: Data | undefined;
 
-  /**
-   * `shared`: the data of texts in memory, of which each reader gets a copy, since copying costs
-   * less than parsing. Undefined: each parses it.
-   */
-  constructor(stored: StoredText, shared: WeakMap<StoredText, Data> | undefined) {
+  /** `parsed`: undefined for texts that are not in memory. */
+  constructor(stored: StoredText, parsed: ParsedTexts | undefined) {
     this.#stored = stored;
-    this.#shared = shared;
+    this.#parsed = parsed;
   }
 
-  /** Returns what is stored of a response. Throws if the data is not JSON. */
-  static write(data: unknown, extensions: Readonly<Record<string, unknown>> | undefined): StoredText {
-    const before = extensions === undefined ? "" : JSON.stringify(extensions);
-    return new StoredText(before + SEPARATOR + JSON.stringify(data));
+  /** Returns what is stored of a response. Undefined: it is not JSON. */
+  static write(data: unknown, extensions: Readonly<Record<string, unknown>> | undefined): StoredText | undefined {
+    try {
+      const before = extensions === undefined ? "" : JSON.stringify(extensions);
+      return new StoredText(before + SEPARATOR + JSON.stringify(data));
+    } catch {
+      return undefined;
+    }
   }
 
   /** The entity tag of what is sent. Weak: servers may add to it, and send it in several forms. */
@@ -37,8 +38,8 @@ export class StoredResponse {
   /** The same object each time. */
   get data(): Data {
     const parse = (): Data => JSON.parse(this.dataText);
-    const shared = this.#shared;
-    this.#data ??= shared === undefined ? parse() : (copyPlain(getOrMake(shared, this.#stored, parse)) as Data);
+    const parsed = this.#parsed;
+    this.#data ??= parsed === undefined ? parse() : (copyPlain(getOrMake(parsed, this.#stored, parse)) as Data);
     return this.#data;
   }
 
@@ -52,10 +53,10 @@ export class StoredResponse {
 
 type Data = Record<string, unknown>;
 
-/**
- * The JSON of the extensions, if there are any, and that of the data, which follows this. JSON
- * contains none.
- */
+/** Readers of texts in memory get copies of their data, which cost less than parsing. */
+export type ParsedTexts = WeakMap<StoredText, Data>;
+
+/** Between the JSON of the extensions, if there are any, and that of the data. JSON has none. */
 const SEPARATOR = "\n";
 
 export interface StoredResult {
@@ -63,10 +64,7 @@ export interface StoredResult {
   extensions?: Record<string, unknown>;
 }
 
-/**
- * Returns the result of an operation that is answered with a stored response. `data`: what takes
- * the place of its data.
- */
+/** Returns the result of an operation that is answered with a stored response. */
 export function resultOf({ extensions }: StoredResponse, data: Data): StoredResult {
   return extensions === undefined ? { data } : { data, extensions };
 }
@@ -85,15 +83,13 @@ export function unreadResultOf(response: StoredResponse): StoredResult {
   const get = (): unknown => become(response.data);
   Object.defineProperty(result, "data", { get, set: become, enumerable: true, configurable: true });
   const stringify = (sent: object): string =>
-    Object.getOwnPropertyDescriptor(sent, "data")?.get === get
-      ? stringifyWith(response.dataText, sent)
-      : JSON.stringify(sent);
+    dataGetterOf(sent) === get ? stringifyWith(response.dataText, sent) : JSON.stringify(sent);
   Object.defineProperty(result, "stringify", { value: stringify });
   return result;
 }
 
-/** Whether the data of such a result has not been read, so that it is sent as it was stored. */
-export const isUnread = (result: object): boolean => Object.getOwnPropertyDescriptor(result, "data")?.get !== undefined;
+/** Undefined: the data was read, and could have been changed. */
+const dataGetterOf = (result: object): unknown => Object.getOwnPropertyDescriptor(result, "data")?.get;
 
 /** Returns data as JSON. Undefined: it is none. */
 export function dataTextOf(data: unknown): string | undefined {
@@ -109,7 +105,7 @@ export function dataTextOf(data: unknown): string | undefined {
  * for one caller.
  */
 export const hasData = (result: { readonly data?: unknown }, text: string | undefined): boolean =>
-  isUnread(result) || (text !== undefined && dataTextOf(result.data) === text);
+  dataGetterOf(result) !== undefined || (text !== undefined && dataTextOf(result.data) === text);
 
 /**
  * Returns what `JSON.stringify` returns for a result whose data, once stringified, is `dataText`.

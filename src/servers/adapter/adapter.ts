@@ -5,7 +5,7 @@
 import type { GraphQLSchema } from "graphql";
 import { checkServed } from "../../core/directive/compile/served-schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
-import { OperationPlanners } from "../../core/responses/operation-plan.js";
+import { OperationPlanner } from "../../core/responses/operation-plan.js";
 import { resolveResponses } from "../../core/responses/options.js";
 import { ResponseCache } from "../../core/responses/response-cache.js";
 import type { ExecutedResponse, ResponseAge } from "../../core/responses/response-execution.js";
@@ -51,10 +51,10 @@ export function openAdapter<Context>(
   const parts = partsOf(cache, caller);
   checkTraceOptions(options, caller, names);
   const stored = resolveResponses(options.responses, caller, parts);
-  const planners = new OperationPlanners(parts);
-  const responses = stored && new ResponseCache(parts, planners, stored, usesPolicies);
+  const planner = new OperationPlanner(parts);
+  const responses = stored && new ResponseCache(parts, planner, stored, usesPolicies);
   const forEdge = resolveEdge(options.edge, caller, parts);
-  const edge = forEdge && new Edge(parts, planners, forEdge);
+  const edge = forEdge && new Edge(parts, planner, forEdge);
   return {
     parts,
     responses,

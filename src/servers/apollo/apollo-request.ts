@@ -117,7 +117,7 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
       this.#isServed = true;
       this.#atEdge?.served(begun);
       const scope = begun.isPrivate ? "PRIVATE" : "PUBLIC";
-      overallCachePolicy.replace({ maxAge: secondsLeft(begun.freshForMs, begun.ageMs), scope });
+      overallCachePolicy.replace({ maxAge: secondsLeft(begun.report.freshForMs, begun.report.ageMs), scope });
       const http = this.#http;
       const hasEtag = http?.method === "GET" && this.#added === undefined;
       // Other plugins may add to the result, but not change its data.
@@ -164,7 +164,8 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
     parts.contextReads.flush();
     if (responses !== undefined && context.metrics.responseCacheHit === true && !this.#isServed)
       parts.onceLog.warn(OTHER_CACHE);
-    if (this.#execution !== undefined) await endExecution(this.#execution, context, this.#executed(), this.#obstacle());
+    if (this.#execution !== undefined)
+      await endExecution(this.#execution, context, this.#executed(), this.#isRefused());
     // Later than Apollo Server, whose header this narrows.
     const atEdge = this.#atEdge;
     if (atEdge !== undefined) await sendToEdge(atEdge, context);
@@ -190,12 +191,12 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
     this.#stopCollecting?.();
   }
 
-  /** Returns why the response must not be stored. */
-  #obstacle(): string | undefined {
-    if (!this.#isExecuted) return "another plugin has answered";
+  /** Whether the response must not be stored: another plugin has made it, or set headers. */
+  #isRefused(): boolean {
     const before = this.#before;
-    const set = [...this.#after].find(([name, value]) => !OF_SERVER.has(name) && before.get(name) !== value)?.[0];
-    return set === undefined ? undefined : `its execution has set the header ${set}`;
+    return (
+      !this.#isExecuted || [...this.#after].some(([name, value]) => !OF_SERVER.has(name) && before.get(name) !== value)
+    );
   }
 }
 
@@ -245,15 +246,14 @@ async function endExecution(
   execution: ResponseExecution,
   { response: { body, http }, overallCachePolicy }: Answered,
   executed: ExecutedResponse | undefined,
-  obstacle: string | undefined,
+  isRefused: boolean,
 ): Promise<void> {
   if (body.kind !== "single") {
     execution.abandon();
     return;
   }
   const age = ageIn(undefined, overallCachePolicy.policyIfCacheable());
-  const reason = hasStatus(http) ? "it has a status of its own" : obstacle;
-  const older = await execution.end(executed ?? body.singleResult, age, reason);
+  const older = await execution.end(executed ?? body.singleResult, age, isRefused || hasStatus(http));
   if (older === undefined) return;
   body.singleResult = resultOf(older, older.data);
   overallCachePolicy.restrict({ maxAge: 0 });

@@ -3,10 +3,11 @@ import { namesOf } from "../../core/loader/collected-reads.js";
 import { identityMistake, identityOf } from "../../core/loader/identity.js";
 import type { Observer } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
-import { CollectedParts, collecting } from "../../core/responses/collected-parts.js";
-import type { OperationPlan, OperationPlanners } from "../../core/responses/operation-plan.js";
-import type { Begun } from "../../core/responses/response-cache.js";
+import { CollectedParts } from "../../core/responses/collected-parts.js";
+import type { OperationPlan, OperationPlanner } from "../../core/responses/operation-plan.js";
+
 import type {
+  Begun,
   ExecutedResponse,
   Operation,
   ResponseAge,
@@ -24,13 +25,13 @@ import type { ResolvedEdge } from "./options.js";
 export class Edge {
   readonly #parts: CacheParts;
   readonly #options: ResolvedEdge;
-  readonly #planners: OperationPlanners;
+  readonly #planner: OperationPlanner;
   /** Of the properties of all contexts. */
   readonly #names = new Set<string>();
 
-  constructor(parts: CacheParts, planners: OperationPlanners, options: ResolvedEdge) {
+  constructor(parts: CacheParts, planner: OperationPlanner, options: ResolvedEdge) {
     this.#parts = parts;
-    this.#planners = planners;
+    this.#planner = planner;
     this.#options = options;
   }
 
@@ -62,7 +63,7 @@ export class Edge {
   }
 
   #respond(origin: ClockOrigin | undefined, context: unknown): EdgeResponse {
-    const planOf = (operation: Executed): OperationPlan | undefined => this.#planners.plan(operation);
+    const planOf = (operation: Executed): OperationPlan | undefined => this.#planner.plan(operation);
     const missingIn = (context: object): readonly string[] => this.#missingIn(context);
     return new EdgeResponse({ parts: this.#parts, options: this.#options, planOf, missingIn, origin, context });
   }
@@ -97,8 +98,8 @@ interface Contents {
   readonly freshForMs: number;
   readonly staleForMs: number;
   readonly isPrivate: boolean;
-  /** Why not all of it is known. Undefined: it is. */
-  readonly refusal: string | undefined;
+  /** Whether all of it is known. */
+  readonly isComplete: boolean;
   readonly contextPaths: readonly string[];
 }
 
@@ -134,7 +135,7 @@ export class EdgeResponse {
     this.#plan = plan;
     this.#text = response.dataText;
     this.#isServed = true;
-    const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
+    const { subjects, freshForMs, staleForMs } = report;
     const { clock } = this.#given.parts;
     const freshUntilAt = clock.now() + freshForMs;
     this.#contents = () => ({
@@ -143,7 +144,7 @@ export class EdgeResponse {
       staleForMs,
       isPrivate,
       contextPaths,
-      refusal: undefined,
+      isComplete: true,
     });
   }
 
@@ -164,18 +165,19 @@ export class EdgeResponse {
     this.#plan = plan;
     const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
     const parts = execution?.parts ?? new CollectedParts(all, [...contextPaths, ...options.contextPaths]);
-    const isUnknown = (): boolean => !parts.hasReads && plan?.coordinates.length !== 0;
+    // Otherwise another cache may have answered.
+    const hasReads = (): boolean => parts.hasReads || plan?.coordinates.length === 0;
     this.#contents = () => ({
       subjects: parts.subjects(),
       freshForMs: parts.freshUntilAt - all.clock.now(),
       staleForMs: parts.staleForMs,
       isPrivate: parts.isPrivate,
-      refusal: isUnknown() ? "none of its cached fields was read" : parts.refusal,
+      isComplete: hasReads() && parts.isComplete,
       contextPaths,
     });
     // The response cache has its own scope.
     if (execution?.parts !== undefined) return () => undefined;
-    const stop = all.requestStates.collect(operation.context, collecting(observer, parts));
+    const stop = all.requestStates.collect(operation.context, parts.observing(observer));
     if (plan?.isPublic === true) return stop;
     const missing = missingIn(operation.context);
     const contextReads = contextWatch.collect(operation.context, [...contextPaths, ...options.contextPaths]);
@@ -245,10 +247,10 @@ export class EdgeResponse {
     const { parts, options, origin, context } = this.#given;
     const { tagHeaders, maxTags, maxTagBytes, contextPaths } = options;
     const { keys, invalidations } = parts;
-    if (origin === undefined || contents?.subjects === undefined || contents.refusal !== undefined) return undefined;
+    if (origin === undefined || contents?.subjects === undefined || !contents.isComplete) return undefined;
     // Without a plan, not all of it is known either.
     if (contents.isPrivate || this.#plan === undefined || this.#plan.isPrivate) return undefined;
-    if (this.#plan.obstacle !== undefined) return undefined;
+    if (!this.#plan.isStorable) return undefined;
     // Hooks and resolvers can have found out who is asking.
     if (mayBeSignedIn(parts, context)) return undefined;
     if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
