@@ -13,9 +13,7 @@ import { CachedError } from "../base/errors.js";
  * key form, subclasses of the built-in types, arrays with properties of their own, cycles, and
  * input of more than 64 levels or 65,536 characters.
  */
-export function canonicalize(input: unknown, write: ValueWriter = writeValue): string {
-  return checkLength(write(input, 0));
-}
+export const canonicalize = (input: unknown, write: ValueWriter = writeValue): string => checkLength(write(input, 0));
 
 /** Deeper input is rejected: it is an attack or a cycle. */
 const MAX_DEPTH = 64;
@@ -24,10 +22,7 @@ const MAX_LENGTH = 65_536;
 
 export type ValueWriter = (value: unknown, depth: number) => string;
 
-/**
- * The form in which an instance of a class is part of a key: the name of its type in `types`, and
- * its text.
- */
+/** How an instance of a class is part of a key: the name of its type in `types`, and its text. */
 export interface KeyForm {
   readonly type: string;
   readonly text: string;
@@ -40,23 +35,12 @@ export interface KeyForm {
 export type KeyFormOf = (instance: object) => KeyForm | undefined;
 
 /**
- * The writers of key inputs of which no schema says more. They differ in how they write class
- * instances.
+ * The writers of key inputs of which no schema says more. `exact` distinguishes an instance of a
+ * class from the text of its key form: for arguments, which the schema parses. `byText` does not,
+ * so that an instance can be named where there is only JSON: in parents, contexts and ids of
+ * loaders.
  */
-export interface KeyWriters {
-  /**
-   * Distinguishes an instance from the text of its key form. For arguments, which the schema
-   * parses.
-   */
-  readonly exact: ValueWriter;
-  /**
-   * As the text of its key form, so that it can be named where there is only JSON: in parents,
-   * contexts, and ids of loaders.
-   */
-  readonly byText: ValueWriter;
-}
-
-export const createKeyWriters = (keyFormOf: KeyFormOf): KeyWriters => ({
+export const createKeyWriters = (keyFormOf: KeyFormOf) => ({
   exact: createValueWriter(keyFormOf, ({ type, text }) => `c${JSON.stringify(type)}:${JSON.stringify(text)}`),
   byText: createValueWriter(keyFormOf, ({ text }) => JSON.stringify(text), checkExact),
 });
@@ -75,7 +59,6 @@ function checkExact(value: number): void {
   if (isRounded(value)) throw unserializable(ROUNDED);
 }
 
-/** Returns `text`. Throws `CACHED_KEY_UNSERIALIZABLE` if it has more than 65,536 characters. */
 export function checkLength(text: string): string {
   if (text.length > MAX_LENGTH) throw unserializable(`expected at most ${MAX_LENGTH} characters, got ${text.length}`);
   return text;
@@ -105,22 +88,14 @@ function createValueWriter(
         throw unserializable(`expected plain data, got a ${typeof input}`);
     }
   };
-  /**
-   * Only exact built-in types are written: an instance of a subclass can carry more than its text
-   * would say.
-   */
+  /** Not of subclasses, whose instances can carry more than their text would say. */
   const writeObject = (input: object, depth: number): string => {
     checkDepth(depth);
+    const member = (value: unknown): string => write(value, depth + 1);
     switch (builtInOf(input)) {
       case "Object":
-      case "Bare": {
-        const fields: string[] = [];
-        for (const name of Object.keys(input)) {
-          const value: unknown = (input as Record<string, unknown>)[name];
-          if (value !== undefined) fields.push(`${JSON.stringify(name)}:${write(value, depth + 1)}`);
-        }
-        return `{${fields.join(",")}}`;
-      }
+      case "Bare":
+        return writeFields(input, Object.keys(input), depth, () => write);
       case "Array":
         checkMembersOnly(input as readonly unknown[]);
         return writeList(input as readonly unknown[], depth, write);
@@ -130,15 +105,10 @@ function createValueWriter(
         return `B${(input as Buffer).toString("base64")};`;
       case "Uint8Array":
         return `b${Buffer.from(input as Uint8Array).toString("base64")};`;
-      case "Map": {
-        const members = Array.from(
-          input as Map<unknown, unknown>,
-          ([key, value]) => `${write(key, depth + 1)}:${write(value, depth + 1)}`,
-        );
-        return `m{${members.join(",")}}`;
-      }
+      case "Map":
+        return `m{${Array.from(input as Map<unknown, unknown>, ([key, value]) => `${member(key)}:${member(value)}`).join(",")}}`;
       case "Set":
-        return `s{${Array.from(input as Set<unknown>, (member) => write(member, depth + 1)).join(",")}}`;
+        return `s{${Array.from(input as Set<unknown>, member).join(",")}}`;
       default: {
         const form = keyFormOf(input);
         ignoreRejection(input);
@@ -150,9 +120,12 @@ function createValueWriter(
   return write;
 }
 
+/** Writes a value of which no schema says more. Class instances have no text. */
+export const writeValue: ValueWriter = createKeyWriters(() => undefined).exact;
+
 /**
- * Returns the data that a key is made of as it is now, since whoever passed it may go on to change
- * it. What is no plain data, such as an instance of a class, is not copied.
+ * Returns the data that a key is made of as it is now, since the caller may go on to change it.
+ * What is no plain data, such as an instance of a class, is not copied.
  */
 export function copyOfInput(input: unknown, depth = 0): unknown {
   if (typeof input !== "object" || input === null || depth > MAX_DEPTH) return input;
@@ -183,38 +156,40 @@ export function copyOfInput(input: unknown, depth = 0): unknown {
   }
 }
 
-/**
- * Throws for an array with other properties than its members, such as the result of `match`. They
- * come after the members.
- */
+/** Throws for an array with other properties, which come after its members, as that of `match`. */
 function checkMembersOnly(list: readonly unknown[]): void {
   const last = Object.keys(list).at(-1);
   if (last !== undefined && !/^\d+$/.test(last))
     throw unserializable(`expected plain data, got an array with the property \`${last}\``);
 }
 
-/** Writes a value of which no schema says more. Class instances have no text. */
-export const writeValue: ValueWriter = createValueWriter(
-  () => undefined,
-  () => "",
-);
-
-const BUILT_IN = [Array, Date, Map, Set, Uint8Array];
-
 function describeInstance(input: object): string {
-  const base = BUILT_IN.find((type) => input instanceof type);
+  const base = [Array, Date, Map, Set, Uint8Array].find((type) => input instanceof type);
   if (base !== undefined) return `an instance of a subclass of ${base.name}`;
-  const given = (input as { constructor?: { name?: unknown } }).constructor?.name;
-  const name = typeof given === "string" && /^\w+$/.test(given) ? given : undefined;
-  return name === undefined
-    ? "an instance of a class"
-    : `an instance of ${name}, which needs an entry with \`keyOf\` in createCache({ types }) to be part of a key`;
+  const name = (input as { constructor?: { name?: unknown } }).constructor?.name;
+  return typeof name === "string" && /^\w+$/.test(name)
+    ? `an instance of ${name}, which needs an entry with \`keyOf\` in createCache({ types }) to be part of a key`
+    : "an instance of a class";
 }
 
 export function writeList(input: readonly unknown[], depth: number, write: ValueWriter): string {
   checkDepth(depth);
   // Unlike map, Array.from visits holes, so that [undefined] differs from [].
   return `[${Array.from(input, (member) => write(member, depth + 1)).join(",")}]`;
+}
+
+function writeFields(
+  input: object,
+  names: readonly string[],
+  depth: number,
+  writerOf: (name: string) => ValueWriter,
+): string {
+  const fields: string[] = [];
+  for (const name of names) {
+    const value: unknown = (input as Record<string, unknown>)[name];
+    if (value !== undefined) fields.push(`${JSON.stringify(name)}:${writerOf(name)(value, depth + 1)}`);
+  }
+  return `{${fields.join(",")}}`;
 }
 
 /**
@@ -225,19 +200,11 @@ export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: Va
   return (input, depth) => {
     if (!isPlainObject(input)) return write(input, depth);
     checkDepth(depth);
-    const texts: string[] = [];
-    for (const name of Object.keys(input).sort(byCodeUnits)) {
-      const value = input[name];
-      if (value !== undefined) texts.push(`${JSON.stringify(name)}:${(fields.get(name) ?? write)(value, depth + 1)}`);
-    }
-    return `{${texts.join(",")}}`;
+    return writeFields(input, Object.keys(input).sort(byCodeUnits), depth, (name) => fields.get(name) ?? write);
   };
 }
 
-/**
- * Writes ids as GraphQL serialises them, so that 7 and "7" have one text; other values with
- * `write`.
- */
+/** Writes ids as GraphQL serialises them, so that 7 and "7" are one; other values with `write`. */
 export const idWriter =
   (write: ValueWriter): ValueWriter =>
   (value, depth) => {
@@ -275,4 +242,4 @@ export const unserializable = (mistake: string): CachedError =>
   new CachedError("CACHED_KEY_UNSERIALIZABLE", `key input: ${mistake}`);
 
 /** Locale-independent, so every machine sorts alike. */
-const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : Number(a > b));
+export const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : Number(a > b));

@@ -2,13 +2,11 @@ import { hash as hashOf } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { getOrMake } from "../base/multimap.js";
 import { checkLength, createKeyWriters, type KeyFormOf } from "./canonical.js";
-import { BASE64URL } from "./hash-tags.js";
 import type { TagNormalizer } from "./tag-template.js";
 
 /**
- * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
- * two releases can share entries: part of every variant. `keyFormOf`: how instances of classes are
- * part of keys and tags. `normalizeTag`: makes spellings of a tag one.
+ * Creates the names under `prefix`. `release`: what the settings of the cache say about whether two
+ * releases can share entries, a part of every variant. `normalizeTag` makes spellings of a tag one.
  */
 export function createKeySpace(
   prefix: string,
@@ -32,7 +30,7 @@ export function createKeySpace(
     normalizesTags: normalizeTag !== undefined,
     keyFormOf,
     writers: createKeyWriters(keyFormOf),
-    /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
+    /** Throws `CACHED_KEY_UNSERIALIZABLE`. */
     entry(keyInput: KeyInput, variant: Variant): Key {
       const { kind, coordinate } = keyInput;
       const input = inputOf(keyInput);
@@ -51,12 +49,9 @@ export function createKeySpace(
         form: subjectOf(keyForm),
       };
     },
-    /**
-     * Returns what a value with `tags` has of them, each once: the tags, and the names of types
-     * that they begin with.
-     */
+    /** What a value with these tags has: the tags, and the types that they begin with. */
     tags: (texts: readonly string[]): readonly Subject[] => [...new Set(texts.flatMap(subjectsOfTag))],
-    /** Returns what an invalidation of `tags` changes, each once: the tags, and their type tags. */
+    /** What an invalidation of these tags changes: the tags, and their type tags. */
     invalidatedTags(texts: readonly string[]): Subject[] {
       const types = texts.flatMap((text) => typeOfTag(text) ?? []).map(typeTag);
       const all = [...new Set([...texts, ...types])];
@@ -106,7 +101,7 @@ const MAX_BEGINNINGS = 100;
 /** What is invalidated: the first 52 bits of a digest, of a tag for example. */
 export type Subject = number;
 
-/** How a subject is written where other programs see it: in events, and in the headers for CDNs. */
+/** As other programs see it: in events, and in the headers for CDNs. */
 export const nameOfSubject = (subject: Subject): string => subject.toString(36);
 
 /** The name of one entry in the store, and the input it is made from. */
@@ -124,9 +119,7 @@ export interface Key {
   readonly hash: string;
   /** The first 132 bits of the hash. Safe to show in events and logs. */
   readonly digest: string;
-  /**
-   * The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data.
-   */
+  /** The name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
   readonly name: string;
 }
 
@@ -143,11 +136,8 @@ export interface KeyInput {
   readonly parts: string;
 }
 
-/**
- * A part of the names of entries, so that releases which cannot share them keep them side by side.
- */
+/** A part of the names of entries: releases that cannot share them keep them side by side. */
 export interface Variant {
-  /** Letters, digits, `-` and `_`. Contains no user data. */
   readonly id: string;
   /**
    * The key form: what invalidations have of the key template and the entry format. The keys of two
@@ -158,7 +148,7 @@ export interface Variant {
 }
 
 /** What a variant is made from, besides the settings of the cache. */
-export interface VariantInput {
+interface VariantInput {
   readonly kind: KeyInput["kind"];
   /** The digest of what the schema says about the value. Empty if no schema describes it. */
   readonly shape: string;
@@ -181,15 +171,12 @@ export const typeTag = (typeName: string): string => `${typeName}:*`;
 
 export const entityTag = (typeName: string, id: string): string => `${typeName}:${id}`;
 
-/** What a tag begins with that can be the tag of an entity: the name of a type. */
-const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
-
 /**
  * Returns the name of the type that a tag begins with. It is a tag as well, which every value with
  * a tag of the type has: `Movie` invalidates whatever has a tag such as `Movie:7` or `Movie:*`. An
  * id cannot be mistaken for it.
  */
-const typeOfTag = (tag: string): string | undefined => TYPE_OF_TAG.exec(tag)?.[1];
+const typeOfTag = (tag: string): string | undefined => /^([_A-Za-z][_0-9A-Za-z]*):/.exec(tag)?.[1];
 
 /** Returns tags in lists, one for each type that they begin with. */
 export function listsByType(tags: readonly string[]): readonly (readonly string[])[] {
@@ -198,19 +185,14 @@ export function listsByType(tags: readonly string[]): readonly (readonly string[
   return [...lists.values()];
 }
 
-/** A name, and what separates it from the rest. */
-const NAMED_TAG = /^[_A-Za-z][_0-9A-Za-z]*[^_0-9A-Za-z]/;
-
 /**
  * Returns what all tags have in common that begin with the same name and separator: the name of the
  * type, or a text that no user writes. Undefined: the tag begins in another way.
  */
 function beginningOf(tag: string): string | undefined {
-  const [named] = NAMED_TAG.exec(tag) ?? [];
+  const [named] = /^[_A-Za-z][_0-9A-Za-z]*[^_0-9A-Za-z]/.exec(tag) ?? [];
   return typeOfTag(tag) ?? (named && `\u0000begins ${named}`);
 }
-
-const ID_LENGTH = 12;
 
 /**
  * Only the names of entries contain the format and a variant: an invalidation by tag has to reach
@@ -218,9 +200,7 @@ const ID_LENGTH = 12;
  */
 export type KeySpace = ReturnType<typeof createKeySpace>;
 
-/**
- * Returns the canonical input. Coordinates have no spaces, so only the identity needs to be quoted.
- */
+/** Coordinates have no spaces, so only the identity needs to be quoted. */
 function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {
   const owner = identity === undefined ? "" : JSON.stringify(identity);
   return checkLength(`${kind} ${coordinate} ${owner} ${parts}`);
@@ -228,40 +208,27 @@ function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {
 
 const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 
-export const DIGEST_LENGTH = 22;
-/**
- * Where the second half of a hash begins: in a character that has the last 2 bits of the first
- * half.
- */
+const DIGEST_LENGTH = 22;
+/** Where the second half of a hash begins, in a character that it shares with the first half. */
 export const CHECK_AT = 21;
 export const CHECK_LENGTH = 22;
 
 export const checkOf = ({ hash }: Pick<Key, "hash">): string => hash.slice(CHECK_AT);
 
+const ID_LENGTH = 12;
 const idOf = (parts: readonly unknown[]): string => digestOf(JSON.stringify(parts)).slice(0, ID_LENGTH);
 
 /** Hexadecimal digits of a subject: 52 bits, which a number has exactly. */
 const SUBJECT_DIGITS = 13;
-/** An entry is invalidated by the first 48 bits of its digest, which need no other hash. */
-const ENTRY_CHARACTERS = 8;
-/**
- * The 6 bits that each character of base64url stands for, by its code: decoding them as bytes takes
- * longer than the lookup that needs them.
- */
-const BITS_OF = new Uint8Array(128);
-for (const [bits, character] of [...BASE64URL].entries()) BITS_OF[character.charCodeAt(0)] = bits;
-
 const subjectOf = (text: string): Subject =>
   Number.parseInt(hashOf("sha256", text, "hex").slice(0, SUBJECT_DIGITS), 16);
 
 const MAX_MEMO_LENGTH = 256;
-/** How many tags a cache remembers. */
 const MAX_TAGS = 10_000;
 
 /**
- * Returns a value as part of the input of a memo: two values have the same text exactly if they are
- * the same, also as the beginning of a longer text. Undefined if the value is not remembered:
- * objects can change.
+ * Returns a value as a text of a memo: that of another value differs, also as the beginning of a
+ * longer text. Undefined if the value is not remembered: objects can change.
  */
 export function memoText(value: unknown): string | undefined {
   switch (typeof value) {
@@ -279,27 +246,18 @@ export function memoText(value: unknown): string | undefined {
       return undefined;
   }
 }
+
 /** What is invalidated besides tags. Two NULs keep the names apart from those of tags. */
 const SUBJECTS = {
-  /** One entry, in all variants of its key form. */
-  entry({ digest }: Pick<Key, "digest">): Subject {
-    let subject = 0;
-    for (let at = 0; at < ENTRY_CHARACTERS; at++) subject = 64 * subject + (BITS_OF[digest.charCodeAt(at)] as number);
-    return subject;
-  },
+  /** One entry, in all variants of its key form: the first 48 bits of its digest. */
+  entry: ({ digest }: Pick<Key, "digest">): Subject => Buffer.from(digest.slice(0, 8), "base64url").readUIntBE(0, 6),
   /** All entries of a field or loader, in all variants. */
   coordinate: (coordinate: string): Subject => subjectOf(`\u0000\u0000coordinate ${coordinate}`),
   /** All entries under the prefix. */
   everything: subjectOf("\u0000\u0000everything"),
-  /**
-   * What contains an entry of a coordinate, and has no subject for each: invalidated with any of
-   * them.
-   */
+  /** What contains an entry of a coordinate, but has no subject of it: invalidated with any. */
   anyOf: (coordinate: string): Subject => subjectOf(`\u0000\u0000any ${coordinate}`),
-  /**
-   * What a value has as well that contains entries of a coordinate, for the form of their keys.
-   * Never invalidated itself.
-   */
+  /** What it has as well, for the form of the entries' keys. Never invalidated itself. */
   formOf: (coordinate: Subject, form: Subject): Subject => subjectOf(`\u0000\u0000form ${coordinate} ${form}`),
 };
 

@@ -39,19 +39,28 @@ export class KnownTags {
     return [...this.#templates.keys()];
   }
 
-  /** Returns what is known of a tag that no value can have. Undefined if one can, or may. */
-  unknown(tag: string): UnknownTag | undefined {
+  /**
+   * Returns what is known of a tag that no value can have: the name that it begins with, if that
+   * can be shown (what follows can be user data), the known tag that was probably meant, and
+   * whether functions return tags as well, which can be any. Undefined if a value can have it, or
+   * may.
+   */
+  unknown(tag: string) {
     if (this.#learned.size > MAX_LEARNED || this.#learned.has(formOf(tag)) || this.#learned.has(`${tag}:`))
       return undefined;
-    for (const template of this.#templates.values())
-      if (matchesTag(template, tag) || namesTypeOf(template, tag)) return undefined;
-    const mayBeOfFunction = this.#hasFunctions || !this.#hasSchema;
-    const known = this.#known();
+    const templates = [...this.#templates.values()];
+    if (templates.some((template) => matchesTag(template, tag) || namesTypeOf(template, tag))) return undefined;
+    const known: Known[] = [
+      ...templates.map(({ text, pieces: [start] }) => ({ text, start: typeof start === "string" ? start : "" })),
+      ...[...this.#learned].filter(isShownName).map((form) => ({ text: `${form}…`, start: form })),
+    ];
     if (known.some(({ start }) => this.#isSpelling(tag, start))) return undefined;
+    const mayBeOfFunction = this.#hasFunctions || !this.#hasSchema;
     const meant =
       known.find(({ start }) => differsInForm(tag, start)) ?? (mayBeOfFunction ? undefined : closest(tag, known));
     if (meant === undefined && mayBeOfFunction) return undefined;
-    const [name = ""] = NAME.exec(tag) ?? [];
+    // A word, and the separator after it.
+    const [name = ""] = /^[A-Za-z_]{1,40}(?![A-Za-z_])[:/.-]?/.exec(tag) ?? [];
     const isShown = meant !== undefined || name.endsWith(":");
     return { name: isShown ? name : undefined, meant: meant?.text, mayBeOfFunction };
   }
@@ -61,31 +70,10 @@ export class KnownTags {
     const rest = tag.slice(nameIn(start).length).replace(/^\W/, "");
     return differsInForm(tag, start) && this.#normalize(start + rest) === this.#normalize(tag);
   }
-
-  #known(): readonly Known[] {
-    const declared = [...this.#templates.values()].map(({ text, pieces: [start] }): Known => {
-      return { text, start: typeof start === "string" ? start : "" };
-    });
-    const learned = [...this.#learned].filter((form) => LEARNED_NAME.test(form));
-    return [...declared, ...learned.map((form): Known => ({ text: `${form}…`, start: form }))];
-  }
 }
 
-/**
- * How many beginnings of tags that functions have returned are remembered. With more, any tag can
- * be right.
- */
+/** With more beginnings of tags that functions have returned, any tag can be right. */
 const MAX_LEARNED = 1_000;
-
-/** A tag that no value can have, as far as that is known. */
-export interface UnknownTag {
-  /** The name that the tag begins with, if it can be shown: what follows can be user data. */
-  readonly name: string | undefined;
-  /** The known tag that was probably meant. */
-  readonly meant: string | undefined;
-  /** Whether functions return tags as well, which can be any. */
-  readonly mayBeOfFunction: boolean;
-}
 
 /** A known tag, and the text that it begins with. */
 interface Known {
@@ -93,15 +81,10 @@ interface Known {
   readonly start: string;
 }
 
-/** What a tag begins with that can be shown: a word, and the separator after it. */
-const NAME = /^[A-Za-z_]{1,40}(?![A-Za-z_])[:/.-]?/;
 /** What a function puts in front of an id, and is no id itself. */
-const LEARNED_NAME = /^[A-Za-z_]{1,40}:$/;
+const isShownName = (form: string): boolean => /^[A-Za-z_]{1,40}:$/.test(form);
 
-/**
- * The part of a tag that all tags of a function have in common: up to the first colon, or all of it
- * without its numbers.
- */
+/** What all tags of a function have in common: up to the first colon, or without numbers. */
 const formOf = (tag: string): string => /^[^:]*:/.exec(tag)?.[0] ?? tag.replaceAll(/\d+/g, "0");
 
 /**
@@ -118,8 +101,8 @@ function differsInForm(tag: string, start: string): boolean {
 /** Returns the known tag whose name is that of `tag`, or nearly. */
 function closest(tag: string, known: readonly Known[]): Known | undefined {
   const names = known.map(({ start }) => nameIn(start)).filter((name) => name !== "");
-  const name = closestTo(/^\w*/.exec(tag)?.[0].replace(/\d+$/, "") ?? "", names);
+  const name = closestTo(nameIn(tag).replace(/\d+$/, ""), names);
   return name === undefined ? undefined : known.find(({ start }) => nameIn(start) === name);
 }
 
-const nameIn = (start: string): string => /^\w*/.exec(start)?.[0] ?? "";
+const nameIn = (text: string): string => /^\w*/.exec(text)?.[0] ?? "";

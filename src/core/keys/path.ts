@@ -1,5 +1,5 @@
 /** Where a path starts. `result` is known only after the load, the others before it. */
-export type PathRoot = "args" | "source" | "context" | "selection" | "result";
+type PathRoot = "args" | "source" | "context" | "selection" | "result";
 
 /** A parsed path such as `$args.filter.id` or `$result.items[].id`. */
 export interface Path {
@@ -33,41 +33,30 @@ export function parsePath(text: string): Path | undefined {
  */
 export function readPath(path: Path, roots: PathRoots): readonly unknown[] {
   let values: readonly unknown[] = [roots[path.root]];
-  for (const step of path.steps) {
-    values =
-      step === EACH
-        ? values.flatMap((value) => (Array.isArray(value) ? (value as unknown[]) : []))
-        : values.map((value) => (isObject(value) ? value[step] : undefined));
-  }
-  return values.filter((value) => value !== undefined && value !== null);
+  for (const step of path.steps) values = stepInto(values, step);
+  return values.filter(isPresent);
 }
 
 /**
- * Where a path ends too early: `at` leads to objects, and none of them has the `property` that
- * follows.
+ * Returns where `path` ends too early: `at` leads to objects, and none of them has the `property`
+ * that follows. Undefined if it ends at null, or not early.
  */
-export interface MissingProperty {
-  readonly at: string;
-  readonly property: string;
-}
-
-/**
- * Returns where `path` ends at objects without the property that it names. Undefined if it ends at
- * null, or not early.
- */
-export function missingPropertyOf({ root, steps }: Path, roots: PathRoots): MissingProperty | undefined {
+export function missingPropertyOf({ root, steps }: Path, roots: PathRoots) {
   let values: readonly unknown[] = [roots[root]];
   let at = `$${root}`;
-  for (const step of steps) {
-    const present = values.filter((value) => value !== undefined && value !== null);
-    if (step === EACH) values = present.flatMap((value) => (Array.isArray(value) ? (value as unknown[]) : []));
-    else {
-      values = present.map((value) => (isObject(value) ? value[step] : undefined));
-      if (values.length > 0 && values.every((value) => value === undefined)) return { at, property: step };
-    }
-    at += step === EACH ? EACH : `.${step}`;
+  for (const property of steps) {
+    values = stepInto(values.filter(isPresent), property);
+    if (property !== EACH && values.length > 0 && values.every((value) => value === undefined)) return { at, property };
+    at += property === EACH ? EACH : `.${property}`;
   }
   return undefined;
 }
+
+const stepInto = (values: readonly unknown[], step: string): readonly unknown[] =>
+  step === EACH
+    ? values.flatMap((value) => (Array.isArray(value) ? (value as unknown[]) : []))
+    : values.map((value) => (isObject(value) ? value[step] : undefined));
+
+const isPresent = (value: unknown): boolean => value !== undefined && value !== null;
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;

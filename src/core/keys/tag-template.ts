@@ -4,22 +4,17 @@ import { CachedError, describeSetting } from "../base/errors.js";
 import { idText, isRounded, type KeyFormOf, ROUNDED } from "./canonical.js";
 import { EACH, type Path, type PathRoots, parsePath, readPath } from "./path.js";
 
-/** A parsed tag template such as `Movie:{$args.id}`. */
+/** A parsed tag template such as `Movie:{$args.id}`: literal text and paths. */
 export interface TagTemplate {
   readonly text: string;
-  /** Literal text and paths, in the order written. */
   readonly pieces: readonly (string | Path)[];
   /** Whether the template uses `$result`, so that its tags are known only after the load. */
   readonly needsResult: boolean;
 }
 
-/**
- * A template with the texts of values in the place of paths that have been read before a resolver
- * runs.
- */
+/** Has the texts of the values at a path in its place, if it was read before a resolver runs. */
 export interface BoundTemplate {
   readonly text: string;
-  /** A list: the texts of the values at a path. */
   readonly pieces: readonly (string | Path | readonly string[])[];
 }
 
@@ -48,25 +43,16 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
   return { text, pieces, needsResult: pieces.some((piece) => typeof piece !== "string" && piece.root === "result") };
 }
 
-/**
- * A path, or the name of an argument, with what other languages and the other setting write around
- * it.
- */
+/** A path or argument, with what other languages and the other setting write around it. */
 const PATH_LIKE = /(?:\$?\{+\s*\$?|\$)([A-Za-z_](?:\w|\[\]|\.(?=[A-Za-z_]))*)(?:\s*\}+)?/g;
 
-/**
- * Returns the template that was probably meant by a text that cannot be parsed. Undefined if none
- * can be told.
- */
+/** Returns the template that was probably meant by a text that cannot be parsed. */
 export function repairedTemplate(text: string): string | undefined {
   const repaired = text.replaceAll(PATH_LIKE, (_, path: string) => `{${asPath(path)}}`);
   return parseTagTemplate(repaired) === undefined ? undefined : repaired;
 }
 
-/**
- * Returns the path that was probably meant by a part of a `key` that is none. Undefined if none can
- * be told.
- */
+/** Returns the path that was probably meant by a part of a `key` that is none. */
 export function repairedPath(text: string): string | undefined {
   const repaired = asPath(text.replaceAll(/^\$?\{*\s*\$?|\s*\}*$/g, ""));
   return parsePath(repaired) === undefined ? undefined : repaired;
@@ -75,15 +61,14 @@ export function repairedPath(text: string): string | undefined {
 /** A path without its dollar sign; what begins with no root is an argument. */
 const asPath = (path: string): string => `$${/^(args|source|context|result)\b/.test(path) ? "" : "args."}${path}`;
 
-/** Something in the text of a tag that only a template has. */
+/** What only a template has. */
 const TEMPLATE = /\$\{?(args|source|context|result)(?=[.[}]|$)/;
 /** A part of a tag that is the text of a missing value. */
 const MISSING = /(?:^|[:/|#,;=])(?:undefined|null|NaN)(?:$|[:/|#,;=])|\[object [A-Z]\w*\]/;
 /** A part of a tag that is an asterisk, or ends the tag with one. */
 const WILDCARD = /(?:^|[:/|#,;=])\*(?:$|[:/|#,;=])|\*$/;
-
-/** Whether a tag has the form of those that values with many entities have, such as `Movie:*`. */
-const isTypeTag = (tag: string): boolean => /^[_A-Za-z]\w*:\*$/.test(tag);
+/** The tag of values with many entities of a type: see `typeTag`. */
+const TYPE_TAG = /^[_A-Za-z]\w*:\*$/;
 
 /**
  * Returns why a text cannot be meant as a tag. The answer does not contain the text: tags can
@@ -95,21 +80,16 @@ export function mistakeInTag(tag: string, isOfValue: boolean): string | undefine
     ? `the template of one, which only \`@cached\` and \`@invalidates\` fill in; write the value itself, such as \`Movie:\${id}\``
     : MISSING.test(tag)
       ? "one with the text of a missing value (undefined, null, NaN or [object Object]) as a part; check what it is made of"
-      : WILDCARD.test(tag) && !(isOfValue && isTypeTag(tag))
+      : WILDCARD.test(tag) && !(isOfValue && TYPE_TAG.test(tag))
         ? "one with `*`, but tags have no wildcards; name each tag, or the type, as in `Movie`, for all tags that begin with `Movie:`, or invalidate all entries of a field or loader"
         : undefined;
   return problem === undefined ? undefined : `\`tags\`: expected tags such as "Movie:7", got ${problem}`;
 }
 
-export const mistakeInTemplate = (text: string, isOfValue: boolean): string | undefined =>
-  mistakeInTag(sampleOf(text), isOfValue);
-
+/** Returns a tag that a template could yield. */
 export const sampleOf = (text: string): string => text.replaceAll(/\{[^{}]*\}/g, "0");
 
-/**
- * Throws what `fail` makes of the mistake in the first of the tags of a value that cannot be meant
- * as a tag.
- */
+/** Throws what `fail` makes of the mistake in the first text that cannot be meant as a tag. */
 export function checkTagsOfValue(tags: readonly string[], fail: (mistake: string) => Error): void {
   for (const tag of tags) {
     const mistake = mistakeInTag(tag, true);
@@ -117,17 +97,14 @@ export function checkTagsOfValue(tags: readonly string[], fail: (mistake: string
   }
 }
 
-/**
- * Whether a tag is the name of a type that the tags of a template begin with, so that it
- * invalidates what has one.
- */
+/** Whether a tag is the type that the tags of a template begin with: it invalidates all of them. */
 export const namesTypeOf = ({ pieces: [start] }: TagTemplate, tag: string): boolean =>
   /^[_A-Za-z]\w*$/.test(tag) && typeof start === "string" && start.startsWith(`${tag}:`);
 
 /** Whether a template can yield a tag, by the text before its first and after its last path. */
 export function matchesTag(template: TagTemplate, tag: string): boolean {
   if (isText(template)) return template.text === tag;
-  const { start, end } = endsOf(template);
+  const [start, end] = endsOf(template);
   return tag.length >= start.length + end.length && tag.startsWith(start) && tag.endsWith(end);
 }
 
@@ -138,18 +115,16 @@ export function matchesTag(template: TagTemplate, tag: string): boolean {
 export function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
   if (isText(invalidated)) return matchesTag(produced, invalidated.text) || namesTypeOf(produced, invalidated.text);
   if (isText(produced)) return matchesTag(invalidated, produced.text);
-  const [first, second] = [endsOf(invalidated), endsOf(produced)];
-  const isPrefix = first.start.startsWith(second.start) || second.start.startsWith(first.start);
-  const isSuffix = first.end.endsWith(second.end) || second.end.endsWith(first.end);
-  return isPrefix && isSuffix;
+  const [start, end] = endsOf(invalidated);
+  const [otherStart, otherEnd] = endsOf(produced);
+  const isPrefix = start.startsWith(otherStart) || otherStart.startsWith(start);
+  return isPrefix && (end.endsWith(otherEnd) || otherEnd.endsWith(end));
 }
 
 const isText = ({ pieces }: TagTemplate): boolean => pieces.every((piece) => typeof piece === "string");
 
-function endsOf({ pieces }: TagTemplate): { readonly start: string; readonly end: string } {
-  const [start, end] = [pieces[0], pieces.at(-1)].map((piece) => (typeof piece === "string" ? piece : ""));
-  return { start: start as string, end: end as string };
-}
+const endsOf = ({ pieces }: TagTemplate) =>
+  [pieces[0], pieces.at(-1)].map((piece) => (typeof piece === "string" ? piece : "")) as [string, string];
 
 /**
  * Returns `template` with the values at its paths as they are now, since a resolver may change its
@@ -190,10 +165,7 @@ export function writeTags({ text, pieces }: BoundTemplate, roots: PathRoots, key
   return tags;
 }
 
-/**
- * Returns how many tags the lists of a template make together. 0 if it has less than two: these
- * grow with their list.
- */
+/** Returns how many tags the lists of a template make together. 0 for one list, or none. */
 export function combinationsIn({ pieces }: BoundTemplate, roots: PathRoots): number {
   const lists = pieces.flatMap((piece) => {
     if (typeof piece === "string") return [];

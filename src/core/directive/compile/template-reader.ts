@@ -3,10 +3,11 @@ import { CachedError } from "../../base/errors.js";
 import type { Input } from "../../base/graphql-version.js";
 import { missingPropertyOf, parsePath } from "../../keys/path.js";
 import {
-  mistakeInTemplate,
+  mistakeInTag,
   parseTagTemplate,
   repairedPath,
   repairedTemplate,
+  sampleOf,
   type TagTemplate,
 } from "../../keys/tag-template.js";
 import type { EmptyTagReporter, KeyFields, KeyPath } from "../../schema-rules.js";
@@ -18,10 +19,7 @@ import { REFERENCE, representationWriter } from "./reference.js";
 import type { Place } from "./schema-reading.js";
 import { isIdType, typeAt } from "./value-types.js";
 
-/**
- * Returns the paths of a key. `required`: the paths in the parent that a value is computed from by
- * its `@requires`.
- */
+/** `required`: the paths in the parent that a value is computed from by its `@requires`. */
 export function readKey(
   at: TemplatePlace,
   given: readonly string[] | undefined,
@@ -64,8 +62,8 @@ export function readKey(
 }
 
 /**
- * Returns the paths of a key with all other arguments, or other fields of an input object, in the
- * place of `$args` and what follows a `!`.
+ * Puts all other arguments, or other fields of an input object, in the place of `$args` and what
+ * follows a `!`.
  */
 function withoutExcluded(at: TemplatePlace, texts: readonly string[]): readonly string[] {
   const excluded = texts.filter(isExclusion).map((text) => text.slice(1));
@@ -100,7 +98,7 @@ export function readTags(at: TemplatePlace, tags: readonly string[]): TagTemplat
     const mistake =
       template === undefined
         ? `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}${didYouMean(field, repairedTemplate(text))}`
-        : mistakeInTemplate(text, isOfValue);
+        : mistakeInTag(sampleOf(text), isOfValue);
     if (mistake !== undefined) reading.refuse(place, mistake);
     if (template === undefined || mistake !== undefined) return [];
     const pieces = template.pieces.map((piece) => {
@@ -127,10 +125,7 @@ export function parentTag({ reading, parent }: TemplatePlace, keyPaths: readonly
   return idFields.of(parent.name).every(isInKey) ? [idFields.templateOf(parent.name, "source")] : [];
 }
 
-/**
- * Reports a `key` that does not say which entity a reference is to: references to others would
- * share entries.
- */
+/** Without the key of the entity in `key`, references to different entities would share entries. */
 export function checkReference(
   { reading, place }: TemplatePlace,
   entityKeys: readonly KeyFields[],
@@ -148,10 +143,7 @@ export function checkReference(
   );
 }
 
-/**
- * Reports a `key` without what the value is computed from: one representation would decide about
- * the value for all others.
- */
+/** Without these in `key`, one representation would decide about the value for all others. */
 function checkRequired({ reading, place }: TemplatePlace, required: readonly string[], key: readonly string[]): void {
   if (required.every((path) => key.some((text) => path === text || path.startsWith(`${text}.`)))) return;
   const last = required.at(-1) as string;
@@ -164,10 +156,7 @@ function checkRequired({ reading, place }: TemplatePlace, required: readonly str
 
 const isExclusion = (text: string): boolean => text.startsWith("!");
 
-/**
- * `text`: a key path or a tag template; without effect if it names an argument that the field does
- * not have.
- */
+/** Empty if the key path or tag template names an argument that the field does not have. */
 function didYouMean({ args }: AnyField, text: string | undefined): string {
   const named = [...(text ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
   const isPossible = named.every((name) => args.some((argument) => argument.name === name));
@@ -175,10 +164,9 @@ function didYouMean({ args }: AnyField, text: string | undefined): string {
 }
 
 /**
- * Returns a function that reports the templates of one field that yield no tag because a parent or
- * a result lacks the property that they name. Arguments and the context may lack theirs, and a
- * representation the keys that it does not use: the templates that follow from a type are not among
- * those `declared`.
+ * Reports the templates that yield no tag because a parent or a result lacks the property that they
+ * name. Arguments and the context may lack theirs, and a representation the keys that it does not
+ * use: the templates that follow from a type are not among those `declared`.
  */
 export function emptyTagReporter(
   { source, coordinate }: Place,
