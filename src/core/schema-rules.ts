@@ -11,10 +11,7 @@ export class AppliedRules implements SchemaRules {
   readonly invalidations = new Map<string, InvalidationRule>();
   /** By coordinate: the resolver that was there before. Those of references are left out. */
   readonly wrapped = new Map<string, { readonly name: string }>();
-  /**
-   * By coordinate and variant, of which the fields of all schemas share entries: the resolver that
-   * loads them.
-   */
+  /** By coordinate and variant, whose fields share entries: the resolver that loads them. */
   readonly sources = new Map<string, object>();
   /** The policies that were not written in a schema. */
   readonly policies = new Map<string, PolicySettings>();
@@ -31,10 +28,7 @@ export class AppliedRules implements SchemaRules {
 /** One part of a key, with the writer of what it leads to. */
 export interface KeyPath extends Path {
   readonly write: ValueWriter;
-  /**
-   * Whether it is a part of the key as null and as absent too, rather than missing. Always so for
-   * arguments.
-   */
+  /** Whether null and absent are values of it too, as they always are for arguments. */
   readonly isOptional: boolean;
 }
 
@@ -49,10 +43,7 @@ export interface QueryUse {
 /** A load that is watched for what it reads of the query. */
 export interface ObservedLoad {
   readonly info: GraphQLResolveInfo;
-  /**
-   * Returns in what way the load, which has ended, has read more than its key contains; undefined
-   * if it has not.
-   */
+  /** Returns what the load, which has ended, has read beyond its key; undefined: nothing. */
   excess(): Excess | undefined;
 }
 
@@ -61,9 +52,8 @@ export interface EntityCall {
   readonly info: GraphQLResolveInfo | undefined;
 }
 
-/** What keeps a walk from looking into a part of a value. */
+/** What keeps a walk from looking into a part of a value. Each `kind` is reported once. */
 export interface Obstacle {
-  /** The same text for all that is reported once. */
   readonly kind: string;
   readonly error?: unknown;
 }
@@ -74,34 +64,16 @@ export type ReportObstacle = (coordinate: string, obstacle: Obstacle) => void;
 export interface EntityFinder {
   /** The types of the entities that can be found. */
   readonly typeNames: ReadonlySet<string>;
-  /**
-   * Returns the tags of a value that is stored: at most 100, unless it has entities of more types.
-   */
+  /** The tags of a value that is stored: at most 100, unless it has entities of more types. */
   tagsIn(value: unknown, call: EntityCall): readonly string[];
-  /**
-   * The same for a value that is not stored itself. Undefined if something in it cannot be looked
-   * into.
-   */
+  /** Those of a value that is not stored itself. Undefined if a part cannot be looked into. */
   partsIn(value: unknown, call: EntityCall): readonly string[] | undefined;
-  /**
-   * Returns the tags of all entities in the result of a mutation, after the promises in it.
-   * `report` is told of what it could not look into.
-   */
+  /** Those of all entities in the result of a mutation, after the promises in it. */
   changedIn(value: unknown, call: EntityCall, report: ReportObstacle): Promise<readonly string[]>;
 }
 
 /** The fields of one `@key` of an entity type, by name, with the fields below them. */
 export interface KeyFields extends ReadonlyMap<string, KeyFields | undefined> {}
-
-/** References to an entity type, which are cached like a field without arguments. */
-export interface ReferenceRule {
-  readonly type: GraphQLOutputType;
-  /**
-   * The keys of the type: with their fields alone, a representation names all entries of an entity.
-   * Undefined if `key` says what identifies an entry.
-   */
-  readonly keys: readonly KeyFields[] | undefined;
-}
 
 /** Reports a template that has yielded no tag, if that is a mistake. */
 export type EmptyTagReporter = (template: BoundTemplate, roots: PathRoots) => void;
@@ -116,26 +88,31 @@ export interface FieldRule {
   /** The parts of the key, those of the default key included. */
   readonly keyPaths: readonly KeyPath[];
   readonly tags: readonly TagTemplate[];
-  /** Those of the tags that are known before a load. */
+  /** Those of the tags that are known before a load, and those that are derived from the value. */
   readonly knownTags: readonly TagTemplate[];
-  /** Those that are derived from the value. */
   readonly resultTags: readonly TagTemplate[];
-  /**
-   * Whether calls with the same key can have other known tags, since these are made from values
-   * that the key lacks.
-   */
+  /** Whether the known tags are made from values that the key lacks: calls of one key differ. */
   readonly hasOwnTags: boolean;
   /** Whether the selection is a declared part of the key. */
   readonly declaresSelection: boolean;
-  /** The paths to values of the context in the key and in the tags that are known before a load. */
+  /** The paths to values of the context in the key and in the known tags. */
   readonly contextPaths: readonly Path[];
   readonly reportEmptyTag: EmptyTagReporter;
   /** Undefined if values have no tags of their entities. */
   readonly entities: EntityFinder | undefined;
   readonly args: readonly GraphQLArgument[];
   readonly queryUse: QueryUse;
-  /** Undefined for fields. For references, the source is the representation. */
-  readonly reference: ReferenceRule | undefined;
+  /** Undefined for fields. For references to an entity type, the source is the representation. */
+  readonly reference:
+    | {
+        readonly type: GraphQLOutputType;
+        /**
+         * The keys of the type: with their fields alone, a representation names all entries of an
+         * entity. Undefined if `key` says what identifies an entry.
+         */
+        readonly keys: readonly KeyFields[] | undefined;
+      }
+    | undefined;
 }
 
 /** What a mutation field invalidates when its resolver has succeeded. */

@@ -2,16 +2,17 @@ import { describeSetting } from "../base/errors.js";
 import { type Meanings, unknownName } from "../base/option-names.js";
 
 /**
- * Merges declared settings and defaults, in this order of precedence, and converts seconds to
- * milliseconds. `versions`: those of all sources; the one of a field must not hide that the one of
- * its type has changed. `mistakes`: those that show only after merging.
+ * Merges settings and converts seconds to milliseconds. `declared`: those of the field and of its
+ * type, highest precedence first. `hinted`: what the cache hints of the schema say, with precedence
+ * over the `defaults` only, which have `defaultScope` as their scope. `versions`: those of all
+ * declared, as the one of a field must not hide that the one of its type has changed. `mistakes`:
+ * those that show only after merging.
  */
-export function compilePolicy(sources: PolicySources): {
-  settings: PolicySettings;
-  policy: Policy;
-  versions: string[];
-  mistakes: string[];
-} {
+export function compilePolicy(sources: {
+  readonly declared: readonly (PolicySettings | undefined)[];
+  readonly hinted?: PolicySettings | undefined;
+  readonly defaults: PolicySettings;
+}) {
   const mistakes: string[] = [];
   const declared = mergeSettings(...sources.declared);
   const settings = mergeSettings(declared, sources.hinted, sources.defaults);
@@ -27,11 +28,13 @@ export function compilePolicy(sources: PolicySources): {
     mistakes.push(
       `\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${declared.negativeMaxAge}`,
     );
-  if (declared.maxAgeLimit !== undefined && (declared.maxAgeLimit < maxAge || maxAge === 0))
+  if (declared.maxAgeLimit !== undefined && maxAge === 0)
     mistakes.push(
-      maxAge === 0
-        ? `\`maxAgeLimit\`: expected nothing with \`maxAge: 0\`, which turns caching off, got ${declared.maxAgeLimit}; set \`maxAge\` to at least 1`
-        : `\`maxAgeLimit\`: expected an integer of at least \`maxAge\` (${maxAge}), got ${declared.maxAgeLimit}`,
+      `\`maxAgeLimit\`: expected nothing with \`maxAge: 0\`, which turns caching off, got ${declared.maxAgeLimit}; set \`maxAge\` to at least 1`,
+    );
+  else if (declared.maxAgeLimit !== undefined && declared.maxAgeLimit < maxAge)
+    mistakes.push(
+      `\`maxAgeLimit\`: expected an integer of at least \`maxAge\` (${maxAge}), got ${declared.maxAgeLimit}`,
     );
   const policy: Policy = {
     maxAgeMs: maxAge * 1000,
@@ -60,10 +63,7 @@ export function compilePolicy(sources: PolicySources): {
 export const SCOPE_MISSING =
   "`scope`: expected PUBLIC or PRIVATE, got nothing; set scope: PUBLIC if every caller gets the same value, scope: PRIVATE if not, or createCache({ defaultScope }) for all that say none";
 
-/**
- * The caching settings of a field, a type or a loader. Durations are whole seconds, as
- * in the SDL.
- */
+/** The caching settings of a field, a type or a loader. Durations are whole seconds, as in SDL. */
 export interface PolicySettings {
   readonly maxAge?: number;
   readonly maxAgeLimit?: number;
@@ -81,10 +81,7 @@ export interface PolicySettings {
   readonly version?: string;
 }
 
-/**
- * The complete policy of one field or loader, with all defaults applied. Durations are
- * milliseconds.
- */
+/** The complete policy of one field or loader, with all defaults applied. */
 export interface Policy {
   readonly maxAgeMs: number;
   readonly staleWhileRevalidateMs: number;
@@ -97,26 +94,17 @@ export interface Policy {
   readonly jitterRatio: number;
   readonly earlyRefreshBeta: number;
   readonly scope: "PUBLIC" | "PRIVATE";
-  /** Whether readers share one frozen value instead of getting copies. Default: false. */
+  /** Whether readers share one frozen value instead of getting copies. */
   readonly readOnly?: boolean;
-  /**
-   * Whether maxAge is that of a cache hint of the schema, which a hint that a load gives can
-   * shorten. Default: false.
-   */
+  /** Whether maxAge is that of a cache hint of the schema, which a hint of a load can shorten. */
   readonly followsHints?: boolean;
-  /**
-   * Whether a field says itself that it is PUBLIC, which a hint PRIVATE of its load does not
-   * change. Default: false.
-   */
+  /** Whether a field says itself that it is PUBLIC, whatever hints its load gives. */
   readonly isDeclaredPublic?: boolean;
 }
 
 type Check = (value: unknown) => string | undefined;
 
-/**
- * How long empty values are fresh at most by default: what is asked for before it exists must be
- * found soon.
- */
+/** Short by default: what is asked for before it exists must be found soon. */
 export const NEGATIVE_MAX_AGE_SECONDS = 10;
 
 /** The largest 32-bit integer: what GraphQL's Int can hold. */
@@ -182,16 +170,12 @@ const settingsBut = (...others: readonly string[]): readonly string[] =>
 /** The settings allowed in every policy that is written for one field, type or loader. */
 export const GENERAL_SETTINGS = settingsBut("key", "tags", "version");
 
-/**
- * Those that can have a default for all. That of the scope is an option of its own, `defaultScope`.
- */
+/** Those that can have a default for all. That of the scope is the option `defaultScope`. */
 export const DEFAULT_SETTINGS = settingsBut("key", "tags", "version", "scope");
 
 /**
- * Returns everything wrong with `settings` on their own, one message per mistake; callers prefix
- * each with its place.
- * Form: "`maxAge`: expected an integer of at least 0 (seconds), got -1". `null` and undefined count
- * as absent.
+ * Returns everything wrong with `settings` on their own, without their place, such as "`maxAge`:
+ * expected an integer of at least 0 (seconds), got -1". `null` and undefined count as absent.
  */
 export function settingsMistakes(
   settings: unknown,
@@ -214,9 +198,7 @@ export function settingsMistakes(
 
 const isAbsent = (value: unknown): boolean => value === undefined || value === null;
 
-/**
- * Merges `layers`; the first layer that sets a setting wins. `null` and undefined count as absent.
- */
+/** The first layer that sets a setting wins. `null` and undefined count as absent. */
 export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]): PolicySettings {
   const merged: Record<string, unknown> = {};
   for (const layer of layers)
@@ -225,21 +207,11 @@ export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]
   return merged as PolicySettings;
 }
 
-export interface PolicySources {
-  /** The settings of the field and of its type, highest precedence first. */
-  readonly declared: readonly (PolicySettings | undefined)[];
-  /** What the cache hints of the schema say, with precedence over the defaults only. */
-  readonly hinted?: PolicySettings | undefined;
-  /** The option `defaults`, with `defaultScope` as its scope. */
-  readonly defaults: PolicySettings;
-}
-
 const DURATIONS = ["maxAge", "maxAgeLimit", "staleWhileRevalidate", "staleIfError", "negativeMaxAge"] as const;
 
 /**
  * Returns what to say about durations that were probably written in milliseconds: thousands that
- * are neither whole hours of at most three days nor whole days. They are valid, so it is no
- * mistake.
+ * are neither whole hours of at most three days nor whole days. They are valid.
  */
 export function secondsDoubts(settings: unknown): string[] {
   if (typeof settings !== "object" || settings === null) return [];
