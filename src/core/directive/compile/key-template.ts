@@ -43,10 +43,7 @@ export function keyTemplateOf(
   ];
 }
 
-/**
- * Returns the texts of the arguments that count, and of the input objects in them, each visited
- * once: filters often contain each other.
- */
+/** The texts of the arguments that count, and of the input objects in them, which can be cyclic. */
 function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
   const known = new Map<GraphQLInputObjectType, readonly Input[]>();
   const fieldsOf = (object: GraphQLInputObjectType) =>

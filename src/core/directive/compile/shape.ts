@@ -11,8 +11,9 @@ import {
   isObjectType,
 } from "graphql";
 import { getOrMake } from "../../base/multimap.js";
-import { canonicalize, type ValueWriter } from "../../keys/canonical.js";
+import { byCodeUnits, canonicalize, type ValueWriter } from "../../keys/canonical.js";
 import { hasOwnResolver } from "./own-resolver.js";
+import { reached } from "./type-graph.js";
 
 /**
  * The shapes of the types of one schema. The shape of a type is what the schema says about a value
@@ -23,17 +24,14 @@ import { hasOwnResolver } from "./own-resolver.js";
  * A value contains what fields without a resolver read from it. A field with a resolver ends the
  * walk; that it exists still counts, since its resolver reads its parent.
  *
- * Each type is visited once, whatever the number of fields that ask for its shape: types that
- * contain each other share a digest, which is made of their texts and of the digests of the types
- * below them (strongly connected components, found with Tarjan's algorithm).
+ * Each type is described once, whatever the number of fields that ask for its shape.
  */
 export class Shapes {
   readonly #schema: GraphQLSchema;
   readonly #markOf: (type: GraphQLObjectType) => string;
-  readonly #visits = new Map<GraphQLNamedType, Visit>();
+  readonly #parts = new Map<GraphQLNamedType, Part>();
   /** By the text of the type with its wrappers: each field has wrappers of its own. */
   readonly #digests = new Map<string, string>();
-  readonly #open: Visit[] = [];
 
   /** `markOf` returns what else releases have to agree on to share values of a type. */
   constructor(schema: GraphQLSchema, markOf: (type: GraphQLObjectType) => string = () => "") {
@@ -43,54 +41,34 @@ export class Shapes {
 
   of(type: GraphQLOutputType): string {
     const text = String(type);
-    return getOrMake(this.#digests, text, () => digestOf([text, this.#visit(getNamedType(type)).digest as string]));
+    return getOrMake(this.#digests, text, () => {
+      const types = [...reached<GraphQLNamedType>([getNamedType(type)], (each) => this.#partOf(each).next)];
+      return digestOf([text, ...types.map((each) => this.#partOf(each).digest).sort(byCodeUnits)]);
+    });
   }
 
-  #visit(type: GraphQLNamedType): Visit {
-    const known = this.#visits.get(type);
-    if (known !== undefined) return known;
-    const order = this.#visits.size;
-    const visit: Visit = { order, lowest: order, ...this.#describe(type), digest: undefined };
-    this.#visits.set(type, visit);
-    this.#open.push(visit);
-    for (const next of visit.reached) {
-      const reached = this.#visit(next);
-      if (reached.digest === undefined) visit.lowest = Math.min(visit.lowest, reached.lowest);
-    }
-    if (visit.lowest === order) this.#closeComponent(visit);
-    return visit;
+  #partOf(type: GraphQLNamedType): Part {
+    return getOrMake(this.#parts, type, () => this.#describe(type));
   }
 
-  /** Gives a digest to all types that contain each other, of which `first` was visited first. */
-  #closeComponent(first: Visit): void {
-    const members = this.#open.splice(this.#open.lastIndexOf(first));
-    const reached = members.flatMap((member) => member.reached.map((next) => this.#visit(next).digest));
-    const below = new Set(reached.filter((digest) => digest !== undefined));
-    const digest = digestOf([...members.map(({ text }) => text).sort(), ...[...below].sort()]);
-    for (const member of members) member.digest = digest;
-  }
-
-  #describe(type: GraphQLNamedType): Pick<Visit, "text" | "reached"> {
+  #describe(type: GraphQLNamedType): Part {
     if (isAbstractType(type)) {
       const possible = this.#schema.getPossibleTypes(type);
-      return { text: textOf(type.name, possible.map(String)), reached: possible };
+      return partOf(type.name, possible.map(String), possible);
     }
-    if (!isObjectType(type)) return { text: textOf(type.name, isEnumType(type) ? enumValues(type) : []), reached: [] };
+    if (!isObjectType(type)) return partOf(type.name, isEnumType(type) ? enumValues(type) : [], []);
     const fields = Object.values(type.getFields());
     // A field that loses its resolver needs a property that older values may lack.
     const texts = fields.map((field) => `${field.name}${hasOwnResolver(field) ? "()" : ""}:${field.type}`);
-    const reached = fields.filter((field) => !hasOwnResolver(field)).map((field) => getNamedType(field.type));
-    return { text: textOf(`${type.name}${this.#markOf(type)}`, texts), reached: [...new Set(reached)] };
+    const next = fields.filter((field) => !hasOwnResolver(field)).map((field) => getNamedType(field.type));
+    return partOf(`${type.name}${this.#markOf(type)}`, texts, next);
   }
 }
 
-interface Visit {
-  readonly order: number;
-  /** The lowest `order` that is known to be reachable from here and not yet in a component. */
-  lowest: number;
-  readonly text: string;
-  readonly reached: readonly GraphQLNamedType[];
-  digest: string | undefined;
+/** What one type adds to a shape, and the types that its values contain. */
+interface Part {
+  readonly digest: string;
+  readonly next: readonly GraphQLNamedType[];
 }
 
 /** A stored value holds the internal values of an enum, so these count as well. */
@@ -105,6 +83,9 @@ export function textOrType(value: unknown, write?: ValueWriter): string {
   }
 }
 
-const textOf = (name: string, parts: readonly string[]): string => `${name}{${[...parts].sort().join(" ")}}`;
+const partOf = (name: string, texts: readonly string[], next: readonly GraphQLNamedType[]): Part => ({
+  digest: digestOf([name, ...[...texts].sort()]),
+  next,
+});
 
 const digestOf = (texts: readonly string[]): string => hash("sha256", texts.join("\n"), "base64url");

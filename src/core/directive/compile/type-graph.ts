@@ -31,10 +31,7 @@ export function reversed<Node>(
 export const objectsOf = (schema: GraphQLSchema, type: GraphQLNamedType): readonly GraphQLObjectType[] =>
   isAbstractType(type) ? schema.getPossibleTypes(type) : isObjectType(type) ? [type] : [];
 
-/**
- * Returns the types of the fields of an object type for which `isMeant` returns true, and the
- * members of an interface or union.
- */
+/** The types of the fields that are meant, or the members of an interface or union. */
 export const nextTypes = (
   schema: GraphQLSchema,
   type: GraphQLNamedType,
@@ -48,10 +45,7 @@ export const nextTypes = (
       ? schema.getPossibleTypes(type)
       : [];
 
-/**
- * Returns the names of the types that mutations can reach, and of those that queries and
- * subscriptions can.
- */
+/** The names of the types that mutations can reach, and of those that other operations can. */
 export function reachableTypesOf(schema: GraphQLSchema) {
   const nextOf = (type: GraphQLNamedType): readonly GraphQLNamedType[] => [
     ...nextTypes(schema, type),

@@ -2,7 +2,6 @@ import {
   type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLType,
-  type GraphQLUnionType,
   getNullableType,
   isEnumType,
   isInputObjectType,
@@ -17,44 +16,38 @@ import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 
 /**
- * Returns the type of what `path` leads to. Undefined if the schema does not say, as of the
+ * Returns the type of what a path leads to. Undefined if the schema does not say, as of the
  * context, of custom scalars and of other properties.
  */
-export function typeAt(path: Path, parent: GraphQLObjectType, field: AnyField): GraphQLType | undefined {
-  switch (path.root) {
-    case "args": {
-      const [argument, ...steps] = path.steps;
-      return typeBelow(field.args.find(({ name }) => name === argument)?.type, steps);
-    }
-    case "source":
-      return typeBelow(parent, path.steps);
-    case "result":
-      return typeBelow(field.type, path.steps);
-    default:
-      return undefined;
-  }
+export function typeAt({ root, steps }: Path, parent: GraphQLObjectType, field: AnyField): GraphQLType | undefined {
+  if (root === "source") return typeBelow(parent, steps);
+  if (root === "result") return typeBelow(field.type, steps);
+  if (root !== "args") return undefined;
+  const [argument, ...below] = steps;
+  return typeBelow(field.args.find(({ name }) => name === argument)?.type, below);
 }
 
 function typeBelow(start: GraphQLType | undefined, steps: readonly string[]): GraphQLType | undefined {
   let type = start;
   for (const step of steps) {
-    const nullable = type === undefined ? undefined : getNullableType(type);
+    const nullable = type && getNullableType(type);
     if (isListType(nullable)) type = step === EACH ? nullable.ofType : undefined;
-    else type = step === EACH || nullable === undefined ? undefined : fieldTypeOf(nullable as GraphQLNamedType, step);
+    else type = nullable && fieldsIn(nullable as GraphQLNamedType)?.find(({ name }) => name === step)?.type;
   }
   return type;
 }
 
-function fieldTypeOf(type: GraphQLNamedType, name: string): GraphQLType | undefined {
-  if (isInputObjectType(type) || isObjectType(type) || isInterfaceType(type)) return type.getFields()[name]?.type;
-  return isUnionType(type) ? memberFields(type).find((field) => field.name === name)?.type : undefined;
+interface Member {
+  readonly name: string;
+  readonly type: GraphQLType;
 }
 
-/**
- * The fields of the members of a union. Members that share a name are assumed to agree on its type.
- */
-const memberFields = (union: GraphQLUnionType): AnyField[] =>
-  union.getTypes().flatMap((member) => Object.values(member.getFields()));
+/** Members of a union that share the name of a field are assumed to agree on its type. */
+function fieldsIn(type: GraphQLNamedType): readonly Member[] | undefined {
+  if (isUnionType(type)) return type.getTypes().flatMap((member): Member[] => Object.values(member.getFields()));
+  const hasFields = isInputObjectType(type) || isObjectType(type) || isInterfaceType(type);
+  return hasFields ? Object.values(type.getFields() as Readonly<Record<string, Member>>) : undefined;
+}
 
 export const isIdType = (type: GraphQLType | undefined): boolean =>
   type !== undefined && String(getNullableType(type)) === "ID";
@@ -88,12 +81,8 @@ export class ValueWriters {
     if (type.name === "ID") return idWriter(this.#write);
     if (isEnumType(type))
       return enumWriter(new Map(type.getValues().map(({ value, name }) => [value, name])), this.#write);
-    if (isInputObjectType(type) || isObjectType(type) || isInterfaceType(type))
-      return this.#makeRecord(type, Object.values(type.getFields()));
-    return isUnionType(type) ? this.#makeRecord(type, memberFields(type)) : this.#write;
-  }
-
-  #makeRecord(type: GraphQLNamedType, fields: readonly { name: string; type: GraphQLType }[]): ValueWriter {
+    const fields = fieldsIn(type);
+    if (fields === undefined) return this.#write;
     const writers = new Map<string, ValueWriter>();
     const writer = recordWriter(writers, this.#write);
     // Before the fields, since types can contain themselves.

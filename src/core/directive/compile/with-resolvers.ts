@@ -1,5 +1,4 @@
 import {
-  type GraphQLFieldConfig,
   GraphQLInterfaceType,
   GraphQLList,
   type GraphQLNamedType,
@@ -13,6 +12,7 @@ import {
   isNonNullType,
 } from "graphql";
 import type { AnyField } from "./field-rule.js";
+import type { Resolver } from "./own-resolver.js";
 import { copyReferenceResolver, type KeyedType, type ReferenceResolver } from "./reference.js";
 
 /**
@@ -34,30 +34,29 @@ export function withResolvers(
     if (isNonNullType(type)) return new GraphQLNonNull(rebuiltReference(type.ofType) as typeof type.ofType);
     return isListType(type) ? new GraphQLList(rebuiltReference(type.ofType)) : rebuiltType(type);
   };
-  const fieldsOf = (type: GraphQLObjectType | GraphQLInterfaceType, config: FieldConfigs): FieldConfigs => {
-    const fields = type.getFields();
-    // The configuration is a copy that is used once, so its fields are changed in place.
-    for (const [name, field] of Object.entries(config)) {
-      const original = fields[name];
-      const resolve =
-        original !== undefined && type instanceof GraphQLObjectType ? resolverOf(original, type) : undefined;
-      field.type = rebuiltReference(field.type) as typeof field.type;
-      if (resolve !== undefined) field.resolve = resolve;
-    }
-    return config;
+  /** A configuration is a copy that is used once, so its fields are changed in place. */
+  const configOf = (type: GraphQLObjectType | GraphQLInterfaceType) => {
+    const config = type.toConfig() as EitherConfig;
+    const fields = (): typeof config.fields => {
+      const originals = type.getFields();
+      for (const [name, field] of Object.entries(config.fields)) {
+        const original = originals[name] as AnyField;
+        const resolve = type instanceof GraphQLObjectType ? resolverOf(original, type) : undefined;
+        field.type = rebuiltReference(field.type) as typeof field.type;
+        if (resolve !== undefined) field.resolve = resolve;
+      }
+      return config.fields;
+    };
+    return { ...config, fields, interfaces: () => config.interfaces.map(rebuiltType) };
   };
-
   const config = schema.toConfig();
   for (const type of config.types) {
     if (isIntrospectionType(type)) continue;
     if (type instanceof GraphQLObjectType || type instanceof GraphQLInterfaceType) {
-      const own = type.toConfig();
-      const fields = fieldsOf.bind(undefined, type, own.fields);
-      const interfaces = (): GraphQLInterfaceType[] => own.interfaces.map(rebuiltType);
       const copy =
         type instanceof GraphQLObjectType
-          ? new GraphQLObjectType({ ...(own as ReturnType<GraphQLObjectType["toConfig"]>), fields, interfaces })
-          : new GraphQLInterfaceType({ ...(own as ReturnType<GraphQLInterfaceType["toConfig"]>), fields, interfaces });
+          ? new GraphQLObjectType(configOf(type))
+          : new GraphQLInterfaceType(configOf(type));
       copyReferenceResolver(copy, type, (resolve) => wrapReference(resolve, type));
       rebuilt.set(type, copy);
     } else if (type instanceof GraphQLUnionType) {
@@ -74,6 +73,4 @@ export function withResolvers(
   });
 }
 
-type Resolver = NonNullable<AnyField["resolve"]>;
-
-type FieldConfigs = Record<string, GraphQLFieldConfig<unknown, unknown>>;
+type EitherConfig = ReturnType<GraphQLObjectType["toConfig"]> & ReturnType<GraphQLInterfaceType["toConfig"]>;
