@@ -17,7 +17,7 @@ export interface Annotated {
   readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
-/** Returns the directives in the SDL of a type, also of its extensions, or of a field. */
+/** The directives in the SDL of a type, also of its extensions, or of a field. */
 export const directivesOn = ({ astNode, extensionASTNodes = [] }: Annotated): DirectiveNode[] =>
   [astNode, ...extensionASTNodes].flatMap((node) => node?.directives ?? []);
 
@@ -36,11 +36,10 @@ export function directivesAt(
 ): readonly Record<string, unknown>[] {
   const inSdl = directivesNamed(target, name).map((node) => argumentsOf(node, schema));
   if (inSdl.length > 0) return inSdl;
-  const directives = target.extensions?.directives;
-  if (typeof directives !== "object" || directives === null) return [];
+  const directives = target.extensions?.directives as Record<string, unknown> | null | undefined;
   const found: unknown = Array.isArray(directives)
     ? directives.filter((one) => one?.name === name).map((one) => one.args ?? {})
-    : (directives as Record<string, unknown>)[name];
+    : directives?.[name];
   return found === undefined ? [] : ([found].flat() as Record<string, unknown>[]);
 }
 
@@ -53,10 +52,7 @@ function argumentsOf(node: DirectiveNode, schema: GraphQLSchema): Record<string,
   return { ...Object.fromEntries(unknown), ...getArgumentValues(definition, node) };
 }
 
-/**
- * Returns, for the end of a message, what a directive expects in the place of its first invalid
- * argument. Empty if there is none.
- */
+/** What a directive expects in the place of its first invalid argument, to end a message with. */
 export function expectedArgument(schema: GraphQLSchema, target: Annotated, name: string): string {
   const args = schema.getDirective(name)?.args ?? [];
   for (const given of directivesNamed(target, name).flatMap((node) => node.arguments ?? [])) {
@@ -70,22 +66,14 @@ export function expectedArgument(schema: GraphQLSchema, target: Annotated, name:
   return "";
 }
 
-interface Import {
-  readonly name?: unknown;
-  readonly as?: unknown;
-}
-
-/**
- * Returns the names that a directive of federation can have in a schema: its `@link` can rename it.
- */
+/** Returns the names that a directive of federation can have: `@link` can rename it. */
 export function federationNames(schema: GraphQLSchema, directive: string): string[] {
   const names = new Set([directive, `federation__${directive}`]);
   for (const link of directivesAt(schema, schema, "link")) {
     if (!String(link.url).includes("specs.apollo.dev/federation/")) continue;
     if (typeof link.as === "string") names.add(`${link.as}__${directive}`);
-    for (const one of Array.isArray(link.import) ? (link.import as (Import | string | null)[]) : [])
-      if (typeof one === "object" && one?.name === `@${directive}` && typeof one.as === "string")
-        names.add(one.as.replace(/^@/, ""));
+    for (const one of Array.isArray(link.import) ? (link.import as ({ name?: unknown; as?: unknown } | null)[]) : [])
+      if (one?.name === `@${directive}` && typeof one.as === "string") names.add(one.as.replace(/^@/, ""));
   }
   return [...names];
 }

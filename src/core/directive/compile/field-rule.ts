@@ -20,21 +20,17 @@ import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tie
 import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
-/**
- * Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and
- * `CACHED_KEY_UNSERIALIZABLE` if one has no canonical text.
- */
+/** Throws `CACHED_KEY_UNUSABLE` for a missing part, `CACHED_KEY_UNSERIALIZABLE` without a text. */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   return orKeyMistake(rule, () => {
     if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
-    const parts = writeParts(rule, rule.keyPaths, roots);
-    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant);
+    return keys.entry(inputOf(rule, rule.keyPaths, roots, identity), rule.variant);
   });
 }
 
 /**
  * Returns why a load must not be stored under its key: another resolver has changed an argument
- * since, such as the value of a variable, which all fields share. Undefined if it has not.
+ * since, such as the value of a variable, which all fields share.
  */
 export function changedKeyOf(
   rule: FieldRule,
@@ -43,13 +39,13 @@ export function changedKeyOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): Excess | undefined {
-  const { coordinate } = rule;
   if (!Object.values(roots.args).some((value) => typeof value === "object" && value !== null)) return undefined;
   try {
     if (keyOf(rule, roots, identity, keys).name === key.name) return undefined;
   } catch {
     // It has no key by now.
   }
+  const { coordinate } = rule;
   const error = new CachedError(
     "CACHED_KEY_UNUSABLE",
     `\`${coordinate}\`: the value is not cached: expected arguments that stay as they are until the load begins, got others by then; let resolvers copy arguments in place of changing them`,
@@ -58,10 +54,7 @@ export function changedKeyOf(
   return { kind: "unkeyable", error };
 }
 
-/**
- * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
- * resolver's info.
- */
+/** The inputs of a key: arguments with defaults applied, parent, context, and `info`. */
 export interface FieldRoots {
   readonly args: Readonly<Record<string, unknown>>;
   readonly source: unknown;
@@ -78,10 +71,7 @@ function orKeyMistake<Result>({ coordinate }: FieldRule, make: () => Result): Re
   }
 }
 
-/**
- * Returns the error of a call without a usable key. An exception that is not from here can contain
- * user data.
- */
+/** Shows no exception that is not from here: it can contain user data. */
 export function keyMistake(coordinate: string, cause: unknown): CachedError {
   if (cause instanceof CachedError && cause.code === "CACHED_KEY_UNUSABLE") return cause;
   const reason =
@@ -93,8 +83,8 @@ export function keyMistake(coordinate: string, cause: unknown): CachedError {
 }
 
 /**
- * Returns the tags of an entry whose key contains more than an invalidation names: the selection,
- * or further fields of a representation.
+ * The tags of an entry whose key contains more than an invalidation names: the selection, or
+ * further fields of a representation.
  */
 function groupTagsOf(
   rule: FieldRule,
@@ -135,12 +125,7 @@ function groupsOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undef
   const paths = rule.keyPaths.filter(({ root }) => root !== "selection");
   const entityKeys = rule.reference?.keys;
   const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
-  return groups.map((group) => ({
-    kind: "field",
-    coordinate: rule.coordinate,
-    identity,
-    parts: writeParts(rule, paths, group),
-  }));
+  return groups.map((group) => inputOf(rule, paths, group, identity));
 }
 
 /**
@@ -161,35 +146,10 @@ function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[],
   );
 }
 
-/**
- * Returns what a rule says of key and tags. `isReference`: a reference is the same entity with more
- * fields, which its tags may be made from.
- */
-export function namesOfRule(keyPaths: readonly KeyPath[], tags: readonly TagTemplate[], isReference: boolean) {
-  const knownTags = tags.filter(({ needsResult }) => !needsResult);
-  const inTags = pathsIn(knownTags);
-  const isInKey = ({ root, steps }: Path): boolean =>
-    keyPaths.some((path) => path.root === root && path.steps.every((step, nth) => step === steps[nth]));
-  // Those in other tags are read when the load begins: see `tagsBeforeLoad`.
-  const inContext = [...keyPaths, ...inTags].filter(({ root }) => root === "context");
-  return {
-    keyPaths,
-    tags,
-    knownTags,
-    resultTags: tags.filter(({ needsResult }) => needsResult),
-    hasOwnTags: isReference || !inTags.every(isInKey),
-    declaresSelection: keyPaths.some(({ root }) => root === "selection"),
-    contextPaths: [...new Map(inContext.map((path) => [path.text, path])).values()],
-  } satisfies Partial<FieldRule>;
-}
-
 export const pathsIn = (templates: readonly TagTemplate[]): Path[] =>
   templates.flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
 
-/**
- * Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as
- * long as key and tags are.
- */
+/** Returns the texts of what key and tags are made from of a context. */
 export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
   return contextPaths.map((path) => {
     try {
@@ -200,27 +160,30 @@ export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, ke
   });
 }
 
-function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoots): string {
-  let parts = "";
-  for (const path of paths) parts += `${path.text}:${partOf(rule, path, roots)},`;
-  return parts;
-}
+const inputOf = (
+  rule: FieldRule,
+  paths: readonly KeyPath[],
+  roots: FieldRoots,
+  identity: Identity | undefined,
+): KeyInput => ({
+  kind: "field",
+  coordinate: rule.coordinate,
+  identity,
+  parts: paths.map((path) => `${path.text}:${partOf(rule, path, roots)},`).join(""),
+});
 
 function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
+  const { args, source, info } = roots;
   let part: string | undefined;
-  if (path.root === "args") {
-    part = path.steps.length === 0 ? path.write(roots.args, 0) : writeOptional(path, roots.args);
-  } else if (path.root === "selection") {
-    part = roots.info === undefined ? undefined : rule.queryUse.selectionText(roots.info);
-  } else if (path.isOptional) {
-    part = writeOptional(path, roots.source ?? undefined);
-    // Who names an entry has to say which.
-    if (roots.info === undefined && part?.startsWith("absent")) part = undefined;
+  if (path.root === "selection") part = info && rule.queryUse.selectionText(info);
+  else if (path.root === "args") part = path.steps.length === 0 ? path.write(args, 0) : writeOptional(path, args);
+  else if (path.isOptional) {
+    part = writeOptional(path, source ?? undefined);
+    // An invalidation has to say which.
+    if (info === undefined && part?.startsWith("absent")) part = undefined;
   } else {
-    let value: unknown = roots[path.root as "source" | "context"];
-    for (const step of path.steps)
-      value = typeof value === "object" && value !== null ? (value as Record<string, unknown>)[step] : undefined;
-    part = value === undefined || value === null ? undefined : path.write(value, 0);
+    const [value] = readPath(path, roots);
+    part = value === undefined ? undefined : path.write(value, 0);
   }
   if (part === undefined) throw missingPart(rule, path, roots);
   return part;
@@ -251,14 +214,14 @@ function missingPart({ coordinate, reference }: FieldRule, { root, text }: KeyPa
   return new CachedError("CACHED_KEY_UNUSABLE", mistake, { coordinate });
 }
 
-/** Returns how a request supplies a part of a key. It always has the selection. */
+/** How a request supplies a part of a key. It always has the selection. */
 function remedyOf(root: Path["root"], reference: FieldRule["reference"]): string {
   if (root === "args") return "pass an object that contains it";
   if (root === "context") return "set it in the server's context function";
   return reference === undefined ? "return it from the parent's resolver" : "pass it in the representation";
 }
 
-/** Returns those of the tags that are known before the load. Throws what `keyOf` throws. */
+/** Throws what `keyOf` throws. */
 export function knownTagsOf(
   rule: FieldRule,
   roots: FieldRoots,
@@ -271,16 +234,12 @@ export function knownTagsOf(
   return new TagsBeforeLoad(texts, keys, rule.hasOwnTags, groupTags);
 }
 
-/**
- * Returns the texts of the tags that a user has declared and that are known before the load. Throws
- * what `keyOf` throws.
- */
+/** The tags that are declared and known before the load. Throws what `keyOf` throws. */
 export function tagTextsOf(rule: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
   const { knownTags: templates, reportEmptyTag } = rule;
   return templates.length === 0 ? NO_TAGS.texts : tagTexts({ templates, reportEmptyTag }, roots, undefined, keys);
 }
 
-/** Adds to the tags that are known before the load how those of the result are found. */
 export function requestTagsOf(rule: FieldRule, known: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
   return new ResultTags(known, resultTagsOf(rule, rule.resultTags, roots, keys));
 }
@@ -365,14 +324,13 @@ export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unkno
 
 /** Whether a value has a number that may be rounded in the place of anything but a `Float`. */
 function hasRoundedId(value: unknown, type: GraphQLInputType): boolean {
-  if (typeof value !== "object" || value === null) return isRounded(value) && String(getNullableType(type)) !== "Float";
   const nullable = getNullableType(type);
+  if (isRounded(value)) return String(nullable) !== "Float";
   if (Array.isArray(value))
     return isListType(nullable) && value.some((member) => hasRoundedId(member, nullable.ofType as GraphQLInputType));
-  if (!isInputObjectType(nullable)) return false;
-  return Object.values(nullable.getFields()).some((field) =>
-    hasRoundedId((value as Readonly<Record<string, unknown>>)[field.name], field.type),
-  );
+  if (typeof value !== "object" || value === null || !isInputObjectType(nullable)) return false;
+  const fields = value as Readonly<Record<string, unknown>>;
+  return Object.values(nullable.getFields()).some(({ name, type: inner }) => hasRoundedId(fields[name], inner));
 }
 
 const isInKey = ({ keyPaths }: FieldRule, argument: string): boolean =>

@@ -15,10 +15,7 @@ export function keyFieldsOf(set: SelectionSetNode | undefined): KeyFields | unde
   return fields.size === 0 ? undefined : fields;
 }
 
-/**
- * Parses the selection in an argument of a federation directive: `id organization { id }`.
- * Undefined if it is none.
- */
+/** Parses the argument of a federation directive: `id organization { id }`. */
 export function parseSelection(text: unknown): SelectionSetNode | undefined {
   if (typeof text !== "string") return undefined;
   try {
@@ -29,21 +26,18 @@ export function parseSelection(text: unknown): SelectionSetNode | undefined {
   }
 }
 
-/** Returns the paths to the values in a key, such as `id` and `organization.id`, in their order. */
+/** Returns the paths to the values in a key, such as `id` and `organization.id`. */
 export function keyPathsOf(fields: KeyFields): string[] {
   return [...fields].flatMap(([name, below]) =>
     below === undefined ? [name] : keyPathsOf(below).map((path) => `${name}.${path}`),
   );
 }
 
-/** Returns the template of the tag of an entity that is identified by the values at these paths. */
+/** Returns the template of the tag of an entity, by the paths to what identifies it. */
 export const entityTemplate = (typeName: string, root: "source" | "result", paths: readonly string[]): string =>
   [typeName, ...paths.map((path) => `{$${root}.${path}}`)].join(":");
 
-/**
- * Returns the part of a representation that is its key by `fields`. Undefined if some of it is
- * missing or null.
- */
+/** Returns the key in a representation. Undefined if a part of it is missing or null. */
 export function keyPartOf(fields: KeyFields, representation: unknown): Record<string, unknown> | undefined {
   if (typeof representation !== "object" || representation === null) return undefined;
   const part: Record<string, unknown> = {};

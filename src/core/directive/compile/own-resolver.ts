@@ -23,14 +23,14 @@ export type Resolver = NonNullable<AnyField["resolve"]>;
  */
 const WRAPPED: unique symbol = Symbol.for("graphql-cached.wrapped") as never;
 
-export interface Wrapped {
+interface Wrapped {
   readonly inner: Resolver;
   readonly cache: CacheParts;
   readonly options: string;
 }
 
-export function markWrapped(outer: object, wrapped: Wrapped): void {
-  Object.defineProperty(outer, WRAPPED, { value: wrapped });
+export function markWrapped<Outer extends object>(outer: Outer, wrapped: Wrapped): Outer {
+  return Object.defineProperty(outer, WRAPPED, { value: wrapped });
 }
 
 /** Returns what `applyCached` has wrapped with this resolver. Undefined if it has not made it. */
@@ -46,20 +46,15 @@ const BOUND_DEFAULT = `bound ${defaultFieldResolver.name}`;
 
 /** Whether Grafast (PostGraphile 5) answers a field by a plan. A resolver would take its place. */
 export function hasPlan({ extensions }: AnyField): boolean {
-  const { grafast } = extensions as {
-    readonly grafast?: { readonly plan?: unknown; readonly subscribePlan?: unknown };
-  };
-  return grafast?.plan !== undefined || grafast?.subscribePlan !== undefined;
+  const { plan, subscribePlan } = (extensions.grafast ?? {}) as Readonly<Record<string, unknown>>;
+  return plan !== undefined || subscribePlan !== undefined;
 }
 
 /** Whether a schema delegates to others, which are executed and cached elsewhere. */
 export const isStitched = ({ extensions }: GraphQLSchema): boolean => "stitchingInfo" in extensions;
 
 /** Returns the first field of `schema` that reads through another cache, and that cache. */
-export function readThroughAnother(
-  schema: GraphQLSchema,
-  parts: CacheParts,
-): { readonly coordinate: string; readonly cache: CacheParts } | undefined {
+export function readThroughAnother(schema: GraphQLSchema, parts: CacheParts) {
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type) && !isInterfaceType(type)) continue;
     const references = { name: REFERENCE, resolve: referenceResolverOf(type) };
@@ -71,39 +66,22 @@ export function readThroughAnother(
   return undefined;
 }
 
-/**
- * Where a schema says by which caches it was applied. A string, since transforms do not copy the
- * extensions of symbols.
- */
+/** In the extensions of a schema. A string, since transforms do not copy those of symbols. */
 const APPLIED = "graphqlCached";
 
-/**
- * Marks a schema that `applyCached` returns, and copies of it, with the fields that the cache has
- * wrapped. A mark is one text, which merging leaves whole.
- */
+/** Returns the fields that a cache has wrapped, if the mark is its own. Merging keeps functions. */
+type Mark = (cache: CacheParts) => readonly string[] | undefined;
+
+/** Marks a schema that `applyCached` returns, and copies of it. */
 export function markApplied(schema: GraphQLSchema, parts: CacheParts, coordinates: readonly string[]): void {
-  const mark = [nameOf(parts), ...coordinates].join(" ");
+  const mark: Mark = (cache) => (cache === parts ? coordinates : undefined);
   schema.extensions = { ...schema.extensions, [APPLIED]: [...marksOf(schema), mark] };
 }
 
-const marksOf = ({ extensions }: GraphQLSchema): readonly string[] => (extensions[APPLIED] as string[]) ?? [];
+const marksOf = ({ extensions }: GraphQLSchema): readonly Mark[] => (extensions[APPLIED] as Mark[]) ?? [];
 
-/** Its id would not do: Cloudflare Workers allow no randomness while a module is evaluated. */
-const numbers = new WeakMap<CacheParts, number>();
-let caches = 0;
-
-function nameOf(parts: CacheParts): string {
-  const number = numbers.get(parts) ?? ++caches;
-  numbers.set(parts, number);
-  return `${parts.keys.prefix}${number}`;
-}
-
-/**
- * The fields that a cache has wrapped in a schema, or in the one that it is a copy of. Undefined if
- * there is no mark of the cache.
- */
+/** The fields that a cache has wrapped in a schema or its original. Undefined without a mark. */
 export function markedFields(schema: GraphQLSchema, parts: CacheParts): ReadonlySet<string> | undefined {
-  const marks = marksOf(schema).map((mark) => mark.split(" "));
-  const own = marks.filter(([cache]) => cache === nameOf(parts));
-  return own.length === 0 ? undefined : new Set(own.flatMap(([, ...coordinates]) => coordinates));
+  const own = marksOf(schema).flatMap((mark) => [mark(parts)].filter((fields) => fields !== undefined));
+  return own.length === 0 ? undefined : new Set(own.flat());
 }

@@ -24,27 +24,32 @@ import { objectsOf } from "./type-graph.js";
  * Returns what is wrong with a path, as far as the schema says what it leads through. Arguments
  * have the types that they declare. The objects of resolvers can have other properties than the
  * fields of their type, which resolvers of these fields read; whether they do shows when a tag is
- * written. Undefined if nothing is wrong.
+ * written.
  */
-export function mistakeInPath(path: Path, use: "key" | "tag", place: TemplatePlace): string | undefined {
-  const { field, parent, isRoot } = place;
-  if (path.root === "source")
-    return isRoot
-      ? `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id`
-      : misspeltField(path, parent);
-  if (path.root === "result") return mistakeBelow(path, { ...place, use }, field.type, "$result", path.steps);
-  if (path.root !== "args") return undefined;
-  if (field.name === REFERENCE)
-    return `\`${path.text}\`: a \`${REFERENCE}\` has no arguments; use $source, the representation, or set it on the fields that return the type`;
-  const [name, ...steps] = path.steps;
-  // All arguments, which are part of keys only.
-  if (name === undefined) return use === "key" ? undefined : noSingleValue(path, "object", "arguments", field.args);
-  const argument = field.args.find((one) => one.name === name);
-  if (argument === undefined) return unknownInput(path, name, field.args);
-  return mistakeBelow(path, { ...place, use }, argument.type, `$args.${name}`, steps);
+export function mistakeInPath(path: Path, use: Use, at: TemplatePlace): string | undefined {
+  const mistake = mistakeIn(path, use, at);
+  return mistake && `\`${path.text}\`: ${mistake}`;
 }
 
-/** A key or a tag that is read: at `place`, of the field. */
+type Use = "key" | "tag";
+
+function mistakeIn({ text, root, steps }: Path, use: Use, place: TemplatePlace): string | undefined {
+  const { field, parent, isRoot } = place;
+  if (root === "source")
+    return isRoot ? "root fields have no parent object; use arguments, such as $args.id" : misspeltField(steps, parent);
+  if (root === "result") return mistakeBelow(use, place, field.type, "$result", steps);
+  if (root !== "args") return undefined;
+  if (field.name === REFERENCE)
+    return `a \`${REFERENCE}\` has no arguments; use $source, the representation, or set it on the fields that return the type`;
+  const [name, ...below] = steps;
+  // All arguments, which are part of keys only.
+  if (name === undefined) return use === "key" ? undefined : noSingleValue(text, "arguments", field.args);
+  const argument = field.args.find((one) => one.name === name);
+  if (argument === undefined) return unknownInput(name, field.args);
+  return mistakeBelow(use, place, argument.type, `$args.${name}`, below);
+}
+
+/** A key or a tag of a field that is read, and where it is written. */
 export interface TemplatePlace {
   readonly reading: SchemaReading;
   readonly parent: GraphQLObjectType;
@@ -55,16 +60,14 @@ export interface TemplatePlace {
 
 /** `at`: the path so far, which leads to a value of type `start`. */
 function mistakeBelow(
-  path: Path,
-  place: TemplatePlace & { readonly use: "key" | "tag" },
+  use: Use,
+  place: TemplatePlace,
   start: GraphQLType,
   at: string,
   steps: readonly string[],
 ): string | undefined {
-  const { use } = place;
-  const say = (mistake: string): string => `\`${path.text}\`: ${mistake}`;
   const missingList = (remedy: string): string =>
-    say(`expected [] for the members of a list, which a value of type \`${start}\` is; write ${remedy}`);
+    `expected [] for the members of a list, which a value of type \`${start}\` is; write ${remedy}`;
   const [step, ...rest] = steps;
   const type = getNullableType(start);
   const fieldsOf = (): AnyField[] =>
@@ -75,53 +78,45 @@ function mistakeBelow(
     const fields = isInputObjectType(type) ? Object.values(type.getFields()) : fieldsOf();
     // Where fields have resolvers, their object can be a plain id.
     if (isCompositeType(type) && (fields as AnyField[]).some(hasOwnResolver)) return undefined;
-    return noSingleValue(path, "object", String(start), fields, at);
+    return noSingleValue(at, String(start), fields);
   }
+  const next = at + textOf(step);
   const below = rest.map(textOf).join("");
   if (isListType(type)) {
-    if (step === EACH) return mistakeBelow(path, place, type.ofType, at + EACH, rest);
-    if (use === "tag") return missingList(`${at}${EACH}${textOf(step)}${below}`);
-    return say(
-      `expected a path that ends at a list, got one that leads through a value of type \`${start}\`; write ${at}`,
-    );
+    if (step === EACH) return mistakeBelow(use, place, type.ofType, next, rest);
+    return use === "tag"
+      ? missingList(`${at}${EACH}${textOf(step)}${below}`)
+      : `expected a path that ends at a list, got one that leads through a value of type \`${start}\`; write ${at}`;
   }
   if (isCustomScalar(type)) return undefined;
-  if (step === EACH) {
-    const remedy = connectionRemedy(type, at, rest) ?? at + below;
-    return say(`expected a list before [], got a value of type \`${start}\`; write ${remedy}`);
-  }
-  if (isLeafType(type)) return say(`expected an object, got a value of type \`${start}\`, which has no fields`);
+  if (step === EACH)
+    return `expected a list before [], got a value of type \`${start}\`; write ${connectionRemedy(type, at, rest) ?? at + below}`;
+  if (isLeafType(type)) return `expected an object, got a value of type \`${start}\`, which has no fields`;
   if (isInputObjectType(type)) {
-    const inputs = Object.values(type.getFields());
-    const input = inputs.find(({ name }) => name === step);
-    if (input === undefined) return unknownInput(path, step, inputs);
-    return mistakeBelow(path, place, input.type, at + textOf(step), rest);
+    const input = type.getFields()[step];
+    return input === undefined
+      ? unknownInput(step, Object.values(type.getFields()))
+      : mistakeBelow(use, place, input.type, next, rest);
   }
   const fields = [...(isInterfaceType(type) ? (Object.values(type.getFields()) as AnyField[]) : []), ...fieldsOf()];
   const named = fields.filter(({ name }) => name === step);
   // What the object has there is up to the resolver of the field, if it reads it at all.
   if (named.some(hasOwnResolver)) return undefined;
-  if (named[0] !== undefined) return mistakeBelow(path, place, named[0].type, at + textOf(step), rest);
+  if (named[0] !== undefined) return mistakeBelow(use, place, named[0].type, next, rest);
   const names = [...new Set(fields.map(({ name }) => name))];
   // A property that is no field can only be meant if a resolver may read it.
   if (fields.some(hasOwnResolver) && !isMisspelt(step, names)) return undefined;
-  const known = names.map((name) => `\`${name}\``).join(", ");
   const otherProperties = place.place.source.endsWith("invalidates")
     ? "call cache.invalidateTags in the resolver"
     : "add the tag with resultControl(info).set({ tags })";
-  return say(
-    `unknown field \`${step}\` of \`${type.name}\`; expected one of ${known}; for a property that is no field, ${otherProperties}`,
-  );
+  return `unknown field \`${step}\` of \`${type.name}\`; expected one of ${quoted(names)}; for a property that is no field, ${otherProperties}`;
 }
 
-/**
- * A field that is cached has a resolver, so its parent object can have properties that are no
- * fields.
- */
-function misspeltField({ text, steps: [step] }: Path, parent: GraphQLObjectType): string | undefined {
+/** Other properties than fields are fine: a cached field has a resolver, which may read them. */
+function misspeltField([step]: readonly string[], parent: GraphQLObjectType): string | undefined {
   const names = Object.keys(parent.getFields());
   if (step === undefined || step === EACH || names.includes(step) || !isMisspelt(step, names)) return undefined;
-  return `\`${text}\`: unknown field \`${step}\` of \`${parent.name}\`; did you mean \`${closestTo(step, names)}\`?`;
+  return `unknown field \`${step}\` of \`${parent.name}\`; did you mean \`${closestTo(step, names)}\`?`;
 }
 
 /**
@@ -136,22 +131,17 @@ function isMisspelt(name: string, fields: readonly string[]): boolean {
   return plain(name) !== plain(closest);
 }
 
-function unknownInput({ text }: Path, step: string, known: readonly { readonly name: string }[]): string {
-  const names = known.map(({ name }) => `\`${name}\``).join(", ");
-  const remedy = names === "" ? "the field has no arguments" : `expected one of ${names}`;
-  return `\`${text}\`: unknown argument or input field \`${step}\`; ${remedy}`;
+interface Named {
+  readonly name: string;
 }
 
-function noSingleValue(
-  { text }: Path,
-  kind: string,
-  typeName: string,
-  fields: readonly { readonly name: string }[],
-  at = text,
-): string {
-  const remedy = fields.some(({ name }) => name === "id") ? `${at}.id` : "the path to a field of it";
-  return `\`${text}\`: expected a single value, got an ${kind} of type \`${typeName}\`, which yields no tag; write ${remedy}`;
-}
+const quoted = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(", ");
+
+const unknownInput = (step: string, known: readonly Named[]): string =>
+  `unknown argument or input field \`${step}\`; ${known.length === 0 ? "the field has no arguments" : `expected one of ${quoted(known.map(({ name }) => name))}`}`;
+
+const noSingleValue = (at: string, typeName: string, fields: readonly Named[]): string =>
+  `expected a single value, got an object of type \`${typeName}\`, which yields no tag; write ${fields.some(({ name }) => name === "id") ? `${at}.id` : "the path to a field of it"}`;
 
 function connectionRemedy(type: GraphQLType, at: string, rest: readonly string[]): string | undefined {
   const edges = isObjectType(type) ? type.getFields().edges : undefined;

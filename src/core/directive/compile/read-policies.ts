@@ -1,8 +1,9 @@
 import {
+  type GraphQLCompositeType,
   type GraphQLInterfaceType,
   type GraphQLObjectType,
-  type GraphQLUnionType,
   getNamedType,
+  isCompositeType,
   isInterfaceType,
   isObjectType,
   isRequiredArgument,
@@ -21,7 +22,7 @@ import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rule
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";
 import { hasPrivateHint } from "../hints/cache-control.js";
 import { readInvalidation } from "../invalidation/read-invalidations.js";
-import { privateTypesOf } from "../permissions/private-types.js";
+import { privateTypesOf } from "../permissions/origins.js";
 import { POLICIES } from "./apply-options.js";
 import { directivesAt, expectedArgument } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
@@ -30,6 +31,7 @@ import {
   entityKeysOf,
   fieldAt,
   hasOtherReferenceResolver,
+  type KeyedType,
   REFERENCE,
   referenceField,
   referenceResolverOf,
@@ -50,31 +52,27 @@ export function readPolicies(inputs: PolicyInputs): SchemaRules {
   return rules;
 }
 
-type OutputType = GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType;
-
 class PolicyReader {
   readonly #inputs: PolicyInputs;
-  readonly #reading: SchemaReading;
   readonly #fields = new Map<string, FieldRule>();
   readonly #invalidations = new Map<string, InvalidationRule>();
-  readonly #found = new Map<
-    string,
-    { readonly type: GraphQLObjectType; readonly field: AnyField; readonly settings: FieldSettings }
-  >();
+  readonly #found = new Map<string, { type: GraphQLObjectType; field: AnyField; settings: FieldSettings }>();
   readonly #coordinates = new Set<string>();
   readonly #typeSettings = new Map<string, PolicySettings>();
+  /** The names of the types whose settings apply to a field. */
   readonly #used = new Set<string>();
 
-  constructor(reading: SchemaReading) {
-    this.#reading = reading;
+  constructor(readonly reading: SchemaReading) {
     this.#inputs = reading.inputs;
   }
 
   read(): SchemaRules {
     const { schema } = this.#inputs;
     const types = Object.values(schema.getTypeMap()).filter((type) => !type.name.startsWith("__"));
-    for (const type of types)
-      if (isObjectType(type) || isInterfaceType(type) || isUnionType(type)) this.#readType(type);
+    for (const type of types) {
+      const settings = isCompositeType(type) ? this.#settings(type, type.name) : undefined;
+      if (settings !== undefined) this.#typeSettings.set(type.name, settings);
+    }
     for (const type of types) {
       if (isInterfaceType(type)) this.#checkInterface(type);
       if (!isObjectType(type)) continue;
@@ -83,13 +81,13 @@ class PolicyReader {
     const privateTypes = privateTypesOf(schema, (type, field) => this.#scopeOf(type, field));
     for (const { type, field, settings } of this.#found.values()) {
       const isBelowPrivate = privateTypes.has(type) || this.#typeSettings.get(type.name)?.scope === "PRIVATE";
-      this.#add(makeRule(this.#reading, type, field, { ...settings, isBelowPrivate }));
+      this.#add(makeRule(this.reading, type, field, { ...settings, isBelowPrivate }));
     }
     for (const type of types) {
       const settings = this.#typeSettings.get(type.name);
       if (settings === undefined) continue;
       if (isUnionType(type)) this.#checkIsUsed(type);
-      else this.#readReference(type as GraphQLObjectType | GraphQLInterfaceType, settings);
+      else this.#readReference(type as KeyedType, settings);
     }
     this.#checkEmbeddedPrivate();
     this.#checkCoordinates();
@@ -103,22 +101,22 @@ class PolicyReader {
   #readField(type: GraphQLObjectType, field: AnyField): void {
     const { schema, hints } = this.#inputs;
     const coordinate = `${type.name}.${field.name}`;
-    const refuse = (text: string): void => this.#reading.refuseCached(coordinate, text);
+    const refuse = (text: string): void => this.reading.refuseCached(coordinate, text);
     const own = this.#settings(field, coordinate);
     const isUncacheable = type === schema.getMutationType() || type === schema.getSubscriptionType();
     if (isUncacheable && own !== undefined)
       refuse(`mutation and subscription fields are never cached; remove \`@cached\``);
-    const invalidates = readInvalidation(this.#reading, type, field, own === undefined, this.#invalidations);
+    const invalidates = readInvalidation(this.reading, type, field, own === undefined, this.#invalidations);
     if (isUncacheable) return;
     if (invalidates && own !== undefined)
-      this.#reading.refuse(
+      this.reading.refuse(
         { source: "@invalidates", coordinate },
         `the field is cached as well, and a hit would invalidate nothing; remove \`@cached\``,
       );
     if (invalidates) return;
     // What types and hints say does not apply to nested mutation fields: they would not run on a
     // hit.
-    if (this.#reading.isOfMutationsOnly(type)) {
+    if (this.reading.isOfMutationsOnly(type)) {
       if (own !== undefined)
         refuse(
           `only mutations can ask for this field, and a hit would skip what it does; remove \`@cached\`, or move the field to a type that queries reach`,
@@ -127,12 +125,14 @@ class PolicyReader {
     }
     // Settings of the returned type alone apply only to fields with a resolver: reading the
     // parent object saves nothing.
-    const returned =
-      own !== undefined || hasOwnResolver(field) ? this.#typeSettings.get(getNamedType(field.type).name) : undefined;
-    if (returned !== undefined) this.#used.add(getNamedType(field.type).name);
-    if (own !== undefined && own.maxAge !== 0 && !hasOwnResolver(field) && this.#needsResolver(type, field))
-      this.#reading.unresolved.push(coordinate);
-    if (own !== undefined) this.#checkLeftOut(field, own, coordinate);
+    const hasResolver = hasOwnResolver(field);
+    const typeName = getNamedType(field.type).name;
+    const returned = own !== undefined || hasResolver ? this.#typeSettings.get(typeName) : undefined;
+    if (returned !== undefined) this.#used.add(typeName);
+    if (own !== undefined && own.maxAge !== 0) {
+      if (!hasResolver && this.#needsResolver(type, field)) this.reading.unresolved.push(coordinate);
+      this.#checkLeftOut(field, own, coordinate);
+    }
     const isExplicit = own !== undefined || returned !== undefined;
     const hinted = hints?.policyOf(type, field, isExplicit);
     if (!isExplicit && hinted === undefined) return;
@@ -143,10 +143,7 @@ class PolicyReader {
     this.#found.set(coordinate, { type, field, settings: { own, returned, hinted } });
   }
 
-  /**
-   * Returns the scope that a field says, or has by default. Undefined if what it returns is as
-   * private as its parent.
-   */
+  /** Undefined if what a field returns is as private as its parent. */
   #scopeOf(type: GraphQLObjectType, field: AnyField): Policy["scope"] | undefined {
     const found = this.#found.get(`${type.name}.${field.name}`);
     if (found === undefined) return hasPrivateHint(field) ? "PRIVATE" : undefined;
@@ -160,60 +157,57 @@ class PolicyReader {
       if (this.#coordinates.has(coordinate)) continue;
       const [typeName = "", fieldName] = coordinate.split(".");
       const meant = fieldName === REFERENCE ? typeName : closestTo(coordinate, this.#coordinates);
-      this.#reading.refuse(
+      this.reading.refuse(
         { source: POLICIES, coordinate },
         `expected the coordinate of a field, an object type, an interface or a union of the schema, got an unknown one${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`,
       );
     }
   }
 
-  /**
-   * Reports a `key` without an argument that every call has to pass: calls that differ there get
-   * one value.
-   */
-  #checkLeftOut({ args }: AnyField, { key, maxAge }: PolicySettings, coordinate: string): void {
-    if (key === undefined || key === null || maxAge === 0) return;
+  /** Calls that differ in a required argument that `key` leaves out get one value. */
+  #checkLeftOut({ args }: AnyField, { key }: PolicySettings, coordinate: string): void {
+    if (key === undefined) return;
     const isNamed = (name: string): boolean =>
-      key.some(
-        (path) =>
-          path === "$args" || path.startsWith("!") || path === `$args.${name}` || path.startsWith(`$args.${name}.`),
-      );
+      key.some((path) => /^(\$args$|!)/.test(path) || `${path}.`.startsWith(`$args.${name}.`));
     const leftOut = args.filter((argument) => isRequiredArgument(argument) && !isNamed(argument.name));
     if (leftOut.length === 0) return;
     const names = leftOut.map(({ name }) => `\`$args.${name}\``).join(", ");
-    this.#reading.doubts.push({
-      ...this.#reading.cachedAt(coordinate),
-      doubt: `\`key\` leaves out ${names}, which every call has to pass, so calls that differ only there share one value; add ${leftOut.length === 1 ? "it" : "them"}, or remove \`key\``,
-    });
+    this.reading.warnOf(
+      coordinate,
+      `\`key\` leaves out ${names}, which every call has to pass, so calls that differ only there share one value; add ${leftOut.length === 1 ? "it" : "them"}, or remove \`key\``,
+    );
   }
 
-  #readReference(type: GraphQLObjectType | GraphQLInterfaceType, settings: PolicySettings): void {
+  #readReference(type: KeyedType, settings: PolicySettings): void {
     const keys = referenceResolverOf(type) === undefined ? [] : entityKeysOf(this.#inputs.schema, type);
     if (keys.length === 0) this.#checkIsUsed(type);
-    else this.#add(makeRule(this.#reading, type as GraphQLObjectType, referenceField(type), { own: settings }, keys));
+    else this.#add(makeRule(this.reading, type as GraphQLObjectType, referenceField(type), { own: settings }, keys));
   }
 
-  /**
-   * Notes the settings of a type that apply to nothing, and refuses those of a federation entity. A
-   * stitched schema has some that apply elsewhere.
-   */
-  #checkIsUsed(type: OutputType): void {
+  /** A stitched schema has settings of types that apply elsewhere. */
+  #checkIsUsed(type: GraphQLCompositeType): void {
     const { schema } = this.#inputs;
     if (this.#used.has(type.name) || isStitched(schema)) return;
-    let why: string | undefined;
-    if (!isUnionType(type)) {
-      if (referenceResolverOf(type) !== undefined)
-        why = `its \`${REFERENCE}\` is never called, since the type has no \`@key\` that this subgraph resolves`;
-      else if (hasOtherReferenceResolver(type))
-        why = `its \`${REFERENCE}\` is not one of @apollo/subgraph, and is not cached; use cache.loader in it`;
-      else if (entityKeysOf(schema, type).length > 0) why = `it has no \`${REFERENCE}\``;
-    }
-    if (why === undefined) this.#reading.unusedTypes.push(this.#reading.cachedAt(type.name));
+    const why = isUnionType(type) ? undefined : this.#unresolvedReference(type);
+    if (why === undefined)
+      this.reading.warnOf(
+        type.name,
+        `no field with a resolver of its own returns the type, so it has no effect; put ${this.reading.outside.has(type.name) ? "the policy" : `\`@cached\``} on the fields that load values, or remove it`,
+      );
     else
-      this.#reading.refuseCached(
+      this.reading.refuseCached(
         type.name,
         `expected a type whose values are loaded, got one that no field with a resolver of its own returns, and ${why}; put \`@cached\` on the fields that load values, or remove it`,
       );
+  }
+
+  /** Returns what an entity type lacks to be loaded by its references. Undefined: it is none. */
+  #unresolvedReference(type: KeyedType): string | undefined {
+    if (referenceResolverOf(type) !== undefined)
+      return `its \`${REFERENCE}\` is never called, since the type has no \`@key\` that this subgraph resolves`;
+    if (hasOtherReferenceResolver(type))
+      return `its \`${REFERENCE}\` is not one of @apollo/subgraph, and is not cached; use cache.loader in it`;
+    return entityKeysOf(this.#inputs.schema, type).length > 0 ? `it has no \`${REFERENCE}\`` : undefined;
   }
 
   /**
@@ -231,10 +225,7 @@ class PolicyReader {
     );
   }
 
-  /**
-   * A private field without a resolver reads its parent object. If that is shared, so is the
-   * private value.
-   */
+  /** A PRIVATE field without a resolver reads its parent. If that is shared, so is its value. */
   #checkEmbeddedPrivate(): void {
     const { schema } = this.#inputs;
     const isPrivate = (coordinate: string): boolean => this.#fields.get(coordinate)?.policy.scope === "PRIVATE";
@@ -247,20 +238,17 @@ class PolicyReader {
       const found = fieldAt(schema, coordinate);
       if (policy.scope === "PRIVATE" || found === undefined) continue;
       for (const embedded of embeddedIn(getNamedType(found.field.type)))
-        this.#reading.refuseCached(
+        this.reading.refuseCached(
           embedded,
           `\`scope\`: the field is PRIVATE but has no resolver, so its value is stored inside the PUBLIC value of \`${coordinate}\`; give it a resolver, or make \`${coordinate}\` PRIVATE`,
         );
     }
   }
 
-  /**
-   * Returns the settings of one field or type. Of `policies`, the directive and
-   * `extensions.cached`, the first that sets an argument wins.
-   */
-  #settings(target: AnyField | OutputType, coordinate: string): PolicySettings | undefined {
+  /** Of `policies`, the directive and `extensions.cached`, the first that sets an argument wins. */
+  #settings(target: AnyField | GraphQLCompositeType, coordinate: string): PolicySettings | undefined {
     const { schema, policies } = this.#inputs;
-    const reading = this.#reading;
+    const { reading } = this;
     this.#coordinates.add(coordinate);
     let inDirective: Record<string, unknown> | undefined;
     try {
@@ -282,24 +270,19 @@ class PolicyReader {
         reading.refuse({ source, coordinate }, text);
     if (reading.mistakes.length > before) return undefined;
     const settings = mergeSettings(...layers);
-    for (const doubt of secondsDoubts(settings)) reading.doubts.push({ ...reading.cachedAt(coordinate), doubt });
+    for (const doubt of secondsDoubts(settings)) reading.warnOf(coordinate, doubt);
     return settings;
-  }
-
-  #readType(type: OutputType): void {
-    const settings = this.#settings(type, type.name);
-    if (settings !== undefined) this.#typeSettings.set(type.name, settings);
   }
 
   #checkInterface(type: GraphQLInterfaceType): void {
     for (const field of Object.values(type.getFields()) as AnyField[]) {
       const coordinate = `${type.name}.${field.name}`;
       if (this.#settings(field, coordinate) !== undefined)
-        this.#reading.refuseCached(
+        this.reading.refuseCached(
           coordinate,
           `interface fields have no resolver; put \`@cached\` on the fields of the object types`,
         );
-      readInvalidation(this.#reading, type, field, false, new Map());
+      readInvalidation(this.reading, type, field, false, new Map());
     }
   }
 }

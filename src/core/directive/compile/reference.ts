@@ -27,6 +27,7 @@ export type KeyedType = GraphQLObjectType | GraphQLInterfaceType;
 
 export type ReferenceResolver = (representation: unknown, context: unknown, info: GraphQLResolveInfo) => unknown;
 
+/** What @apollo/subgraph keeps in the extensions of a type. */
 interface Extensions {
   readonly apollo?: { readonly subgraph?: { readonly resolveReference?: ReferenceResolver } };
 }
@@ -36,25 +37,17 @@ interface Referable {
   resolveReference?: unknown;
 }
 
-/**
- * Returns the `__resolveReference` of a type as `@apollo/subgraph` calls it. Undefined if it has
- * none.
- */
+/** Returns the `__resolveReference` of a type as `@apollo/subgraph` calls it. */
 export function referenceResolverOf(type: KeyedType): ReferenceResolver | undefined {
   const resolve = (type.extensions as Extensions).apollo?.subgraph?.resolveReference;
   return typeof resolve === "function" ? resolve : undefined;
 }
 
-/**
- * Whether a type has a `__resolveReference` that is called in a way that the cache does not know.
- */
+/** Whether a type has a `__resolveReference` that is called in a way that is not known here. */
 export const hasOtherReferenceResolver = (type: KeyedType): boolean =>
   (type as Referable).resolveReference !== undefined && referenceResolverOf(type) === undefined;
 
-/**
- * Gives a copy of a type what the original has to resolve references, with what `wrap` returns in
- * place of its `__resolveReference`.
- */
+/** Lets a copy of a type resolve references as the original does, but with what `wrap` returns. */
 export function copyReferenceResolver(
   copy: KeyedType,
   original: KeyedType,
@@ -71,10 +64,7 @@ export function copyReferenceResolver(
   };
 }
 
-/**
- * Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of
- * the schema.
- */
+/** Returns the fields of each `@key` by which this subgraph is asked for a type. */
 export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[] {
   const keys = federationNames(schema, "key").flatMap((name) => directivesAt(schema, type, name));
   return keys.flatMap(({ fields, resolvable }) =>
@@ -82,12 +72,9 @@ export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[
   );
 }
 
-/**
- * Returns `__resolveReference` as the field without arguments that it would be. In graphql 17,
- * fields are of a class.
- */
-export function referenceField(type: KeyedType): AnyField {
-  const field: Partial<AnyField> = {
+/** Returns `__resolveReference` as the field without arguments that it would be. */
+export const referenceField = (type: KeyedType): AnyField =>
+  ({
     name: REFERENCE,
     description: undefined,
     type: type as AnyField["type"],
@@ -95,14 +82,10 @@ export function referenceField(type: KeyedType): AnyField {
     deprecationReason: undefined,
     extensions: {},
     astNode: undefined,
-  };
-  return field as AnyField;
-}
+    // In graphql 17, fields are of a class.
+  }) satisfies Partial<AnyField> as Partial<AnyField> as AnyField;
 
-/**
- * Returns the field of a coordinate, and its type. For references, the field that stands for them.
- * Undefined if there is none.
- */
+/** Returns the field of a coordinate, and its type. For references, the field of these. */
 export function fieldAt(
   schema: GraphQLSchema,
   coordinate: string,
@@ -114,10 +97,7 @@ export function fieldAt(
   return field === undefined ? undefined : { type, field };
 }
 
-/**
- * Returns an object to which the `_entities` resolver can add `__typename`: read-only values are
- * frozen.
- */
+/** The `_entities` resolver adds `__typename` to an object, and read-only values are frozen. */
 export function toExtensible(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Object.isExtensible(value)) return value;
   return Object.create(Object.getPrototypeOf(value) as object | null, Object.getOwnPropertyDescriptors(value));
@@ -132,10 +112,7 @@ export function referenceTagsOf({ name }: KeyedType, entityKeys: readonly KeyFie
   return roots.flatMap((root) => entityKeys.map((fields) => entityTemplate(name, root, keyPathsOf(fields))));
 }
 
-/**
- * Returns what the names of an entity's entries depend on besides the parts of their key: its keys,
- * with types.
- */
+/** What the names of an entity's entries depend on besides their parts: its keys, with types. */
 export const referenceKeyTemplates = (type: KeyedType, entityKeys: readonly KeyFields[]): string[] =>
   entityKeys.map((fields) => {
     const typed = keyPathsOf(fields).map((name) => {
@@ -145,9 +122,7 @@ export const referenceKeyTemplates = (type: KeyedType, entityKeys: readonly KeyF
     return `@key ${typed.join(" ").replaceAll("!", "")}`;
   });
 
-/**
- * Writes a representation without its `__typename`, which all references of a rule have in common.
- */
+/** Writes a representation without its `__typename`, which all references of a rule have. */
 export const representationWriter =
   (write: ValueWriter): ValueWriter =>
   (value, depth) => {

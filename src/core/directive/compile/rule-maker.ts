@@ -1,10 +1,12 @@
-import { type GraphQLObjectType, type GraphQLSchema, getNamedType, isCompositeType } from "graphql";
+import { type GraphQLObjectType, getNamedType, isCompositeType } from "graphql";
+import type { Path } from "../../keys/path.js";
+import type { TagTemplate } from "../../keys/tag-template.js";
 import { compilePolicy, type PolicySettings, SCOPE_MISSING } from "../../policy/policy.js";
-import type { FieldRule, KeyFields } from "../../schema-rules.js";
+import type { FieldRule, KeyFields, KeyPath } from "../../schema-rules.js";
 import { hasPublicHint } from "../hints/cache-control.js";
 import { lookAhead } from "../look-ahead/look-ahead.js";
 import { authMarkOf } from "../permissions/auth-marks.js";
-import { type AnyField, namesOfRule } from "./field-rule.js";
+import { type AnyField, pathsIn } from "./field-rule.js";
 import { keyTemplateOf } from "./key-template.js";
 import { isStitched } from "./own-resolver.js";
 import { REFERENCE, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
@@ -44,9 +46,9 @@ export function makeRule(
     );
   const isPublicItself = own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
   const mustSay = isScopeMissing || (policy.scope === "PUBLIC" && !isPublicItself);
-  const scopeMistake =
-    (mustSay ? scopeMistakeIn(schema, parent, field) : undefined) ?? (isScopeMissing ? SCOPE_MISSING : undefined);
-  if (scopeMistake !== undefined) refuse(scopeMistake, "CACHED_SCOPE_MISSING");
+  const mark = mustSay ? authMarkOf(schema, parent, field) : undefined;
+  if (mark !== undefined) refuse(scopeUnderMark(mark, isReference ? "type" : "field"), "CACHED_SCOPE_MISSING");
+  else if (isScopeMissing) refuse(SCOPE_MISSING, "CACHED_SCOPE_MISSING");
   const isRoot = parent === schema.getQueryType();
   const at = { reading, parent, field, isRoot, place };
   const required = (isReference ? Object.values(parent.getFields()) : [field]).flatMap((one) =>
@@ -92,15 +94,27 @@ export function makeRule(
   };
 }
 
-/**
- * Returns why a field must say its scope itself: nothing else was written with the mark in view.
- */
-function scopeMistakeIn(schema: GraphQLSchema, parent: GraphQLObjectType, field: AnyField): string | undefined {
-  const what = field.name === REFERENCE ? "type" : "field";
-  const mark = authMarkOf(schema, parent, field);
-  return mark === undefined
-    ? undefined
-    : `\`scope\`: expected a declaration on the ${what} itself, since ${mark}, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value and its resolver does not check that`;
+/** Nothing else was written with the mark of permission in view. */
+const scopeUnderMark = (mark: string, what: string): string =>
+  `\`scope\`: expected a declaration on the ${what} itself, since ${mark}, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value and its resolver does not check that`;
+
+/** What a rule says of key and tags. Tags of a reference can be made from more than its key. */
+function namesOfRule(keyPaths: readonly KeyPath[], tags: readonly TagTemplate[], isReference: boolean) {
+  const knownTags = tags.filter(({ needsResult }) => !needsResult);
+  const inTags = pathsIn(knownTags);
+  const isInKey = ({ root, steps }: Path): boolean =>
+    keyPaths.some((path) => path.root === root && path.steps.every((step, nth) => step === steps[nth]));
+  // Those in other tags are read when the load begins: see `tagsBeforeLoad`.
+  const inContext = [...keyPaths, ...inTags].filter(({ root }) => root === "context");
+  return {
+    keyPaths,
+    tags,
+    knownTags,
+    resultTags: tags.filter(({ needsResult }) => needsResult),
+    hasOwnTags: isReference || !inTags.every(isInKey),
+    declaresSelection: keyPaths.some(({ root }) => root === "selection"),
+    contextPaths: [...new Map(inContext.map((path) => [path.text, path])).values()],
+  } satisfies Partial<FieldRule>;
 }
 
 export interface FieldSettings {

@@ -21,9 +21,7 @@ export interface PolicyInputs {
   readonly entities?: EntityTypes | undefined;
 }
 
-/**
- * What is shared by all who read the policies of one schema, and what they have found to be wrong.
- */
+/** What the readers of the policies of one schema share, and what they have found to be wrong. */
 export class SchemaReading {
   readonly inputs: PolicyInputs;
   readonly argumentWriters: ValueWriters;
@@ -31,8 +29,7 @@ export class SchemaReading {
   readonly outlines: Outlines;
   readonly reachable: ReturnType<typeof reachableTypesOf>;
   readonly mistakes: CachedError[] = [];
-  readonly doubts: (Place & { readonly doubt: string })[] = [];
-  readonly unusedTypes: Place[] = [];
+  readonly warnings: string[] = [];
   /** The fields with settings of their own that only read a property of their parent. */
   readonly unresolved: string[] = [];
   readonly outside = new Set<string>();
@@ -46,10 +43,7 @@ export class SchemaReading {
     this.reachable = reachableTypesOf(inputs.schema);
   }
 
-  /**
-   * Whether mutations can reach a type, and no other operation: on another type, a read would
-   * invalidate.
-   */
+  /** Whether only mutations can reach a type: on another one, a read would invalidate. */
   isOfMutationsOnly({ name }: { readonly name: string }): boolean {
     const { mutations, others } = this.reachable;
     return mutations.has(name) && !others.has(name);
@@ -73,6 +67,10 @@ export class SchemaReading {
     this.refuse(this.cachedAt(coordinate), text);
   }
 
+  warnOf(coordinate: string, text: string): void {
+    this.warnings.push(`${this.cachedAt(coordinate).source} on \`${coordinate}\`: ${text}`);
+  }
+
   /** Throws the mistakes, as `readPolicies` does, or warns of what is probably one. */
   report(): void {
     const { mistakes } = this;
@@ -85,23 +83,15 @@ export class SchemaReading {
         { cause: mistakes },
       );
     }
-    const warn = (text: string): void => this.inputs.parts.logger.warn(`graphql-cached: ${text}`);
-    for (const { source, coordinate, doubt } of this.doubts) warn(`${source} on \`${coordinate}\`: ${doubt}`);
     if (this.unresolved.length > 0)
-      warn(
+      this.warnings.push(
         `@cached on fields without a resolver, which read a property of their parent, so that nothing is saved: ${this.unresolved.map((coordinate) => `\`${coordinate}\``).join(", ")}; give them a resolver, or cache the field that loads the parent; it is right if the property is a method, as with rootValue`,
       );
-    for (const { source, coordinate } of this.unusedTypes)
-      warn(
-        `${source} on \`${coordinate}\`: no field with a resolver of its own returns the type, so it has no effect; put ${source === POLICIES ? "the policy" : `\`@cached\``} on the fields that load values, or remove it`,
-      );
+    for (const warning of this.warnings) this.inputs.parts.logger.warn(`graphql-cached: ${warning}`);
   }
 }
 
-/**
- * Where something is said: a directive's name with its @, `extensions.cached`, or `policies`; and
- * the coordinate.
- */
+/** Where something is said. Sources: a directive with its @, `extensions.cached`, or `policies`. */
 export interface Place {
   readonly source: string;
   readonly coordinate: string;

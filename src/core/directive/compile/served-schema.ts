@@ -1,4 +1,4 @@
-import { type GraphQLSchema, getNamedType, isInterfaceType, isObjectType, isUnionType } from "graphql";
+import { type GraphQLSchema, getNamedType, isCompositeType, isUnionType } from "graphql";
 import { CachedError } from "../../base/errors.js";
 import type { CacheParts } from "../../parts.js";
 import { type Annotated, directivesAt } from "./directives.js";
@@ -40,10 +40,10 @@ function assertNotCached(schema: GraphQLSchema, parts: CacheParts, caller: strin
 
 function firstCached(schema: GraphQLSchema): { coordinate: string; source: string } | undefined {
   for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
+    if (!isCompositeType(type)) continue;
     const fields: AnyField[] = isUnionType(type) ? [] : Object.values(type.getFields());
-    const places: [string, Annotated][] = fields.map((field) => [`${type.name}.${field.name}`, field]);
-    for (const [coordinate, target] of [[type.name, type] as [string, Annotated], ...places]) {
+    const places = fields.map((field) => [`${type.name}.${field.name}`, field] as const);
+    for (const [coordinate, target] of [[type.name, type] as const, ...places]) {
       const source = sourceAt(schema, target, "cached");
       if (source !== undefined) return { coordinate, source };
     }
@@ -57,10 +57,7 @@ function sourceAt(schema: GraphQLSchema, target: Annotated, name: "cached" | "in
   return target.extensions?.[name] === undefined ? undefined : `extensions.${name}`;
 }
 
-/**
- * Reports fields whose resolver does not lead to the cache: of another schema, or replaced in that
- * of `applyCached`.
- */
+/** Reports fields whose resolver does not lead to the cache: of another schema, or replaced. */
 function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   // A stitched schema calls those with the cache. Another cache has fields of its own.
   if (isStitched(schema) || readThroughAnother(schema, parts) !== undefined) return;
@@ -110,14 +107,10 @@ function isReplaced(field: AnyField, before: { readonly name: string } | undefin
 }
 
 function hasPolicy(schema: GraphQLSchema, coordinate: string, field: AnyField, { rules }: CacheParts): boolean {
-  const isMarked = (target: Annotated): boolean =>
-    (["cached", "invalidates"] as const).some((name) => sourceAt(schema, target, name) !== undefined);
   const returned = getNamedType(field.type);
-  return (
-    [coordinate, returned.name].some((name) => rules.policies.has(name)) ||
-    isMarked(field) ||
-    isMarked(returned as Annotated)
-  );
+  const isMarked = (target: Annotated): boolean =>
+    sourceAt(schema, target, "cached") !== undefined || sourceAt(schema, target, "invalidates") !== undefined;
+  return rules.policies.has(coordinate) || rules.policies.has(returned.name) || [field, returned].some(isMarked);
 }
 
 function reportStart({ rules, loaders, store, keys, onceLog }: CacheParts): void {
@@ -131,10 +124,7 @@ function reportStart({ rules, loaders, store, keys, onceLog }: CacheParts): void
   onceLog.info(`graphql-cached: ${parts.join(", ")}, prefix ${keys.prefix.slice(0, -1)}`);
 }
 
-/**
- * Returns those of `coordinates` whose cached resolver an anonymous function was assigned over.
- * Transforms name theirs.
- */
+/** Those over whose cached resolver an anonymous function was assigned. Transforms name theirs. */
 export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
   return coordinates.filter((coordinate) => {
     const resolve = fieldAt(schema, coordinate)?.field.resolve;

@@ -41,10 +41,7 @@ export function checkSources(schema: GraphQLSchema, { fields }: SchemaRules, par
 
 const MAX_LISTED = 5;
 
-/**
- * Returns the function that loads a field: what the cache has wrapped, if it was applied before.
- * Properties of parents are all one.
- */
+/** The function that loads a field, without the cache. One for all properties of parents. */
 function sourceOf(schema: GraphQLSchema, coordinate: string): object {
   const found = fieldAt(schema, coordinate);
   const isReference = found?.field.name === REFERENCE;

@@ -69,10 +69,8 @@ export function applyCached(
   checkSchema(schema, parts);
   const given: ApplyCachedOptions = options ?? {};
   checkOptionNames(given, "applyCached", OPTION_NAMES);
-  const cacheControl = resolveCacheControl(given.cacheControl);
-  const idFields = resolveIdFields(given.idFields, schema);
-  const exceptTypes = resolveEntityTags(given.entityTags, schema, idFields);
-  const policies = resolvePolicies(given.policies);
+  const settings = resolveSettings(given, schema);
+  const { cacheControl, idFields, exceptTypes, policies } = settings;
   const hints = cacheControl && new CacheControlHints(schema, cacheControl, idFields);
   const entities = exceptTypes && new EntityTypes(schema, exceptTypes, idFields, parts);
   const shapes = new Shapes(schema, (type) => entities?.markOf(type) ?? "");
@@ -84,15 +82,30 @@ export function applyCached(
   addShapes(schema, shapes, entities, parts);
   register(rules, policies, entities, parts);
   reportUnmatchedTags(rules, parts, entities);
-  const appliedWith = JSON.stringify({
+  return wrapFields(schema, { rules, entities, existence, appliedWith: textOf(settings), parts });
+}
+
+const resolveSettings = (given: ApplyCachedOptions, schema: GraphQLSchema) => {
+  const idFields = resolveIdFields(given.idFields, schema);
+  return {
+    cacheControl: resolveCacheControl(given.cacheControl),
+    idFields,
+    exceptTypes: resolveEntityTags(given.entityTags, schema, idFields),
+    policies: resolvePolicies(given.policies),
+  };
+};
+
+/** The same text for the same options, to compare and to show those of two calls. */
+function textOf({ cacheControl, idFields, exceptTypes, policies }: ReturnType<typeof resolveSettings>): string {
+  const sorted = (entries: readonly (readonly [string, unknown])[]): object =>
+    Object.fromEntries([...entries].sort(([one], [other]) => (one < other ? -1 : 1)));
+  const byCoordinate = [...policies].map(([at, policy]) => [at, sorted(Object.entries(policy))] as const);
+  return JSON.stringify({
     cacheControl: cacheControl ?? false,
     entityTags: exceptTypes === undefined ? false : { exceptTypes: [...exceptTypes].sort() },
-    ...(policies.size === 0
-      ? {}
-      : { policies: sorted([...policies].map(([at, policy]) => [at, sorted(Object.entries(policy))])) }),
+    ...(policies.size === 0 ? {} : { policies: sorted(byCoordinate) }),
     idFields,
   });
-  return wrapFields(schema, { rules, entities, existence, appliedWith, parts });
 }
 
 function checkSchema(schema: GraphQLSchema, parts: CacheParts): void {
@@ -121,10 +134,7 @@ function register(
     parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates() ?? [])]);
 }
 
-/**
- * Tells loaders what the schema says of the values of its types. Throws if one names a type that no
- * schema has.
- */
+/** Tells loaders what the schema says of the values of its types. */
 function addShapes(schema: GraphQLSchema, shapes: Shapes, entities: EntityTypes | undefined, parts: CacheParts): void {
   const outputs = Object.values(schema.getTypeMap()).filter(isOutputType);
   const known = new Map<string, TypeFacts>();
@@ -136,10 +146,9 @@ function addShapes(schema: GraphQLSchema, shapes: Shapes, entities: EntityTypes 
       entityTagsIn: finder && ((value, context) => finder.tagsIn(value, { context, info: undefined })),
     };
   };
-  const lookup = (typeName: string): TypeFacts => getOrMake(known, typeName, () => factsOf(typeName));
   parts.typeShapes.add(
     outputs.map(({ name }) => name),
-    lookup,
+    (typeName) => getOrMake(known, typeName, () => factsOf(typeName)),
   );
 }
 
@@ -169,39 +178,29 @@ function wrapFields(
    */
   const isWrapped = (coordinate: string, resolve: Resolver | ReferenceResolver): boolean => {
     const before = wrappedBy(resolve);
-    const refuse = (mistake: string): never => {
+    if (before === undefined) return false;
+    const mistake =
+      before.options !== appliedWith
+        ? `expected the options with which the cache was applied to \`${coordinate}\` before, ${before.options}, got ${appliedWith}; pass all options the first time`
+        : `\`exists["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`exists\` the first time`;
+    if (before.options !== appliedWith || existence.has(coordinate))
       throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistake}`, { coordinate });
-    };
-    if (before !== undefined && before.options !== appliedWith)
-      refuse(
-        `expected the options with which the cache was applied to \`${coordinate}\` before, ${before.options}, got ${appliedWith}; pass all options the first time`,
-      );
-    if (before !== undefined && existence.has(coordinate))
-      refuse(
-        `\`exists["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`exists\` the first time`,
-      );
-    return before !== undefined;
+    return true;
   };
-  const marked = <Outer extends object>(outer: Outer, inner: Resolver): Outer => {
+  const marked = <Outer extends object>(outer: Outer, inner: Resolver): Outer =>
     markWrapped(outer, { inner, cache: parts, options: appliedWith });
-    return outer;
-  };
   const beginning = (resolve: Resolver, { type: returned }: AnyField, type: GraphQLObjectType): Resolver => {
     const isOfRoot = type === schema.getQueryType() || notRead.includes(type);
-    return hasCachedChildren && isOfRoot && isCompositeType(getNamedType(returned))
-      ? beginningResolver(resolve, parts)
-      : resolve;
+    const leadsToCached = hasCachedChildren && isOfRoot && isCompositeType(getNamedType(returned));
+    return leadsToCached ? beginningResolver(resolve, parts) : resolve;
   };
   const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
-    const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
+    const query = { fieldNodes: [], fragments: {}, rootValue: undefined };
+    const info = { fieldName, parentType, returnType: type, schema, ...query };
     const factory = requestFactoryOf(rule, inner, info, parts);
     if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
   };
-
-  /**
-   * Of a field that is neither cached nor invalidates: where its value comes from, and the entities
-   * in it.
-   */
+  /** Where the value of a field without a rule comes from, and the entities in it. */
   const wrapOther = (coordinate: string, field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const resolve = field.resolve ?? defaultFieldResolver;
     if (wrappedBy(resolve) !== undefined) return undefined;
@@ -293,8 +292,3 @@ const OPTION_NAMES: readonly string[] = [
   "idFields",
   "exists",
 ] satisfies (keyof ApplyCachedOptions)[];
-
-const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };
-
-const sorted = (entries: readonly (readonly [string, unknown])[]): object =>
-  Object.fromEntries([...entries].sort(([one], [other]) => (one < other ? -1 : 1)));

@@ -26,10 +26,7 @@ export interface FieldExistence {
 
 export type ExistenceCheck = (roots: FieldRoots) => (() => Promise<boolean>) | undefined;
 
-/**
- * Returns the checks of the option `exists`, by coordinate. Throws `CACHED_OPTION_INVALID` with all
- * mistakes.
- */
+/** Returns the checks of the option `exists`, by coordinate. Throws all mistakes in one error. */
 export function existenceChecks(
   given: unknown,
   rules: SchemaRules,
@@ -78,10 +75,7 @@ function checkOf(path: Path, isId: boolean, guard: ExistenceGuard<unknown>, part
 
 function pathMistake(path: Path | undefined, given: unknown, field: AnyField, isRoot: boolean): string | undefined {
   const isPath =
-    path !== undefined &&
-    (path.root === "args" || path.root === "source") &&
-    path.steps.length > 0 &&
-    !path.steps.includes(EACH);
+    (path?.root === "args" || path?.root === "source") && path.steps.length > 0 && !path.steps.includes(EACH);
   if (!isPath) return `expected the path of an id, such as $args.id or $source.id, got ${describeSetting(given)}`;
   if (path.root === "source")
     return isRoot ? `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id` : undefined;

@@ -57,9 +57,9 @@ export interface Hint {
   readonly inheritMaxAge?: boolean | undefined;
 }
 
+/** `unhinted`: the coordinate of the field without a hint that limits it to the default. */
 interface Limit {
   maxAge: number;
-  /** The coordinate of the field without a hint that limits it to the default. */
   unhinted: string | undefined;
   isPrivate: boolean;
 }
@@ -80,15 +80,12 @@ export class CacheControlHints {
   readonly #reports: string[] = [];
 
   constructor(schema: GraphQLSchema, settings: Required<CacheControlOptions>, idFields: IdFields) {
-    this.#idFields = idFields;
     this.#schema = schema;
     this.#settings = settings;
+    this.#idFields = idFields;
   }
 
-  /**
-   * Returns the policy of a field, or undefined if its hints make none. `isExplicit`: whether it
-   * has `@cached`, and is cached in any case.
-   */
+  /** Undefined if the hints of a field make no policy. `isExplicit`: whether it has `@cached`. */
   policyOf(parent: GraphQLObjectType, field: AnyField, isExplicit: boolean): PolicySettings | undefined {
     const coordinate = `${parent.name}.${field.name}`;
     const isRoot = parent === this.#schema.getQueryType();
@@ -98,7 +95,7 @@ export class CacheControlHints {
     const own = maxAge ?? (isRoot ? this.#settings.defaultMaxAge : inheritMaxAge === true ? undefined : 0);
     const scopeAlone = isExplicit && scope !== undefined ? { scope } : undefined;
     if (own === 0) return scopeAlone;
-    const obstacle = isExplicit || !(isHinted || isRoot) ? undefined : this.#obstacle(parent, field, isRoot, own);
+    const obstacle = isExplicit || isRoot ? undefined : this.#obstacle(parent, field, own);
     if (obstacle !== undefined) this.#reports.push(`\`${coordinate}\`: ${obstacle}`);
     if (obstacle !== undefined || own === undefined) return scopeAlone;
     const limit: Limit = { maxAge: own, unhinted: undefined, isPrivate: scope === "PRIVATE" };
@@ -117,8 +114,7 @@ export class CacheControlHints {
     return isExplicit && narrowed !== undefined ? policy : undefined;
   }
 
-  #obstacle(parent: GraphQLObjectType, field: AnyField, isRoot: boolean, own: number | undefined): string | undefined {
-    if (isRoot) return undefined;
+  #obstacle(parent: GraphQLObjectType, field: AnyField, own: number | undefined): string | undefined {
     if (this.#settings.fields === "ROOT")
       return 'it is not a field of the query type; pass cacheControl: { fields: "ALL" } if the resolvers of such fields depend on nothing of the parent but its `id`, or add @cached';
     if (own === undefined)
@@ -150,13 +146,10 @@ export class CacheControlHints {
     }
   }
 
-  /**
-   * Logs which hints have no effect on the cache. Those on fields of interfaces never have: only
-   * those of object types count.
-   */
+  /** Logs which hints have no effect on the cache. */
   report({ logger }: Pick<CacheParts, "logger">): void {
-    for (const type of Object.values(this.#schema.getTypeMap()))
-      for (const field of isInterfaceType(type) ? Object.values(type.getFields()) : [])
+    for (const type of Object.values(this.#schema.getTypeMap()).filter(isInterfaceType))
+      for (const field of Object.values(type.getFields()))
         if (directiveOf(field.astNode?.directives) !== undefined)
           this.#reports.push(
             `\`${type.name}.${field.name}\`: hints on fields of interfaces have no effect, with Apollo either; put them on the fields of the object types`,

@@ -11,18 +11,13 @@ export function collectHints<Info extends object>(info: Info): CollectedHints<In
   // Other servers than Apollo can have none.
   const cacheHint: CacheHint = (cacheControl as Partial<CacheControl>).cacheHint ?? {};
   let recorded: ResponseHint | undefined;
-  const record = (): void => {
-    const { maxAge, scope } = cacheHint;
-    recorded = {
-      ...recorded,
-      ...(maxAge === undefined ? {} : { maxAge }),
-      ...(scope === undefined ? {} : { scope }),
-    };
+  const record = (hint: ResponseHint): void => {
+    recorded = { ...recorded, ...validHint(hint) };
   };
   const recording: CacheControl = {
     ...cacheControl,
     setCacheHint(hint) {
-      recorded = { ...recorded, ...hint };
+      record(hint);
       cacheControl.setCacheHint(hint);
     },
     cacheHint: new Proxy(
@@ -35,25 +30,22 @@ export function collectHints<Info extends object>(info: Info): CollectedHints<In
             const { maxAge, scope } = cacheHint;
             const returned: unknown = Reflect.apply(value, cacheHint, args);
             const isChanged = maxAge !== cacheHint.maxAge || scope !== cacheHint.scope;
-            if (isChanged || name === "restrict" || name === "replace") record();
+            if (isChanged || name === "restrict" || name === "replace") record(cacheHint as ResponseHint);
             return returned;
           };
         },
         set(_hint, name, value) {
           const isSet = Reflect.set(cacheHint, name, value);
-          record();
+          record(cacheHint as ResponseHint);
           return isSet;
         },
       },
     ),
   };
-  return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded && validHint(recorded) };
+  return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded };
 }
 
-/**
- * Returns what tells whether a resolver that has ended has set the hint PRIVATE. Undefined if the
- * server has no hints.
- */
+/** Tells whether a resolver that has ended has set the hint PRIVATE, if the server has hints. */
 export function privateHintIn(info: object): (() => boolean) | undefined {
   const { cacheControl } = info as HintedInfo;
   return cacheControl && (() => (cacheControl as Partial<CacheControl>).cacheHint?.scope === "PRIVATE");

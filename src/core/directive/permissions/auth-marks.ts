@@ -9,18 +9,14 @@ import {
 import { type Annotated, directivesOn } from "../compile/directives.js";
 import type { AnyField } from "../compile/field-rule.js";
 
-/**
- * What the name of a directive, or of a setting in `extensions`, contains that restricts who may
- * see something.
- */
+/** What directives and settings that restrict who may see something have in their names. */
 const MARK = /auth(?!or(?!i))|role|permission|polic(?:y|ies)|scope/i;
 
 /**
- * Returns why not every caller may see a field, such as "`@auth` covers it". That is a directive,
- * or a setting in `extensions` or in the options that Pothos and Nexus keep there. It is on the
- * field, its arguments, its parent type, the interfaces of that, or what the field returns, with
- * its members and interfaces. Or it is a framework whose guards no schema shows. Undefined if there
- * is none.
+ * Returns why not every caller may see a field, such as "`@auth` covers it": a directive, or a
+ * setting in `extensions` or in the options that Pothos and Nexus keep there, on the field, its
+ * arguments, its parent type, the interfaces of that, or what the field returns, with its members
+ * and interfaces; or a framework whose guards no schema shows.
  */
 export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, field: AnyField): string | undefined {
   const interfaces = parent.getInterfaces();
@@ -39,24 +35,19 @@ export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, fie
   return name === undefined ? hiddenGuards() : `\`${name}\` covers it`;
 }
 
-/**
- * What frameworks keep for the whole process. Their guards are a part of the resolvers; Nest has
- * global ones as well.
- */
+/** What frameworks keep for the whole process. Nest has global guards as well. */
 interface Frameworks {
   readonly GqlTypeMetadataStorage?: object;
-  readonly TypeGraphQLMetadataStorage?: {
-    readonly authorizedFields?: readonly object[];
-    readonly authorizedResolver?: readonly object[];
-  };
+  readonly TypeGraphQLMetadataStorage?: Readonly<Record<"authorizedFields" | "authorizedResolver", object[]>>;
 }
 
 function hiddenGuards(): string | undefined {
   const { GqlTypeMetadataStorage: nest, TypeGraphQLMetadataStorage: typeGraphQL } = globalThis as Frameworks;
   if (nest !== undefined) return "guards of NestJS run inside of its resolver";
   const { authorizedFields = [], authorizedResolver = [] } = typeGraphQL ?? {};
-  if (authorizedFields.length + authorizedResolver.length === 0) return undefined;
-  return "`@Authorized` of TypeGraphQL runs inside of its resolver";
+  return authorizedFields.length + authorizedResolver.length === 0
+    ? undefined
+    : "`@Authorized` of TypeGraphQL runs inside of its resolver";
 }
 
 interface LibraryExtensions extends Readonly<Record<string, unknown>> {
