@@ -14,8 +14,7 @@ import {
 } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
-import { keyTemplateOf } from "../../../src/core/directive/compile/key-template.js";
-import { Shapes } from "../../../src/core/directive/compile/shape.js";
+import { keyTemplateOf, Shapes } from "../../../src/core/directive/compile/variant.js";
 import { canonicalize } from "../../../src/core/keys/canonical.js";
 import type { Variant } from "../../../src/core/keys/key.js";
 import { partsOf } from "../../../src/core/parts.js";

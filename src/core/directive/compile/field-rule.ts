@@ -299,6 +299,8 @@ export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unkno
   const reject = (mistake: string): never => {
     throw new CachedError("CACHED_KEY_UNUSABLE", `\`${rule.coordinate}\`: ${mistake}`, { coordinate: rule.coordinate });
   };
+  const isNeeded = (argument: string): boolean =>
+    rule.keyPaths.some(({ root, steps }) => root === "args" && (steps.length === 0 || steps[0] === argument));
   const names = rule.args.map(({ name }) => name);
   for (const name of Object.keys(given))
     if (!names.includes(name)) reject(`unknown argument \`${name}\`; known arguments: ${names.join(", ") || "none"}`);
@@ -314,7 +316,7 @@ export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unkno
         reject(`argument \`${name}\`: expected a value of type \`${String(type)}\`, got one that cannot be coerced`)
       ).value;
     else if (fallback !== undefined) args[name] = fallback;
-    else if (isNonNullType(type) && isInKey(rule, name))
+    else if (isNonNullType(type) && isNeeded(name))
       reject(
         `argument \`${name}\`: expected a value of type \`${String(type)}\`, got ${Object.hasOwn(given, name) ? "undefined" : "nothing"}; pass it in \`args\``,
       );
@@ -333,7 +335,8 @@ function hasRoundedId(value: unknown, type: GraphQLInputType): boolean {
   return Object.values(nullable.getFields()).some(({ name, type: inner }) => hasRoundedId(fields[name], inner));
 }
 
-const isInKey = ({ keyPaths }: FieldRule, argument: string): boolean =>
-  keyPaths.some(({ root, steps }) => root === "args" && (steps.length === 0 || steps[0] === argument));
+/** Whether a key contains the value at a path, alone or in another one. */
+export const isInKey = (keyPaths: readonly Path[], root: Path["root"], steps: readonly string[]): boolean =>
+  keyPaths.some((path) => path.root === root && path.steps.every((step, nth) => step === steps[nth]));
 
 export type AnyField = GraphQLField<unknown, unknown>;

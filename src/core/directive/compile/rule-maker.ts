@@ -1,17 +1,16 @@
 import { type GraphQLObjectType, getNamedType, isCompositeType } from "graphql";
-import type { Path } from "../../keys/path.js";
 import type { TagTemplate } from "../../keys/tag-template.js";
 import { compilePolicy, type PolicySettings, SCOPE_MISSING } from "../../policy/policy.js";
 import type { FieldRule, KeyFields, KeyPath } from "../../schema-rules.js";
 import { hasPublicHint } from "../hints/cache-control.js";
 import { lookAhead } from "../look-ahead/look-ahead.js";
 import { authMarkOf } from "../permissions/auth-marks.js";
-import { type AnyField, pathsIn } from "./field-rule.js";
-import { keyTemplateOf } from "./key-template.js";
+import { type AnyField, isInKey, pathsIn } from "./field-rule.js";
 import { isStitched } from "./own-resolver.js";
 import { REFERENCE, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
 import type { SchemaReading } from "./schema-reading.js";
 import { checkReference, emptyTagReporter, parentTag, readKey, readTags } from "./template-reader.js";
+import { keyTemplateOf } from "./variant.js";
 
 /**
  * Makes the rule of a field, or of references to an entity type. Reports why there is none.
@@ -102,8 +101,6 @@ const scopeUnderMark = (mark: string, what: string): string =>
 function namesOfRule(keyPaths: readonly KeyPath[], tags: readonly TagTemplate[], isReference: boolean) {
   const knownTags = tags.filter(({ needsResult }) => !needsResult);
   const inTags = pathsIn(knownTags);
-  const isInKey = ({ root, steps }: Path): boolean =>
-    keyPaths.some((path) => path.root === root && path.steps.every((step, nth) => step === steps[nth]));
   // Those in other tags are read when the load begins: see `tagsBeforeLoad`.
   const inContext = [...keyPaths, ...inTags].filter(({ root }) => root === "context");
   return {
@@ -111,7 +108,7 @@ function namesOfRule(keyPaths: readonly KeyPath[], tags: readonly TagTemplate[],
     tags,
     knownTags,
     resultTags: tags.filter(({ needsResult }) => needsResult),
-    hasOwnTags: isReference || !inTags.every(isInKey),
+    hasOwnTags: isReference || !inTags.every(({ root, steps }) => isInKey(keyPaths, root, steps)),
     declaresSelection: keyPaths.some(({ root }) => root === "selection"),
     contextPaths: [...new Map(inContext.map((path) => [path.text, path])).values()],
   } satisfies Partial<FieldRule>;

@@ -7,9 +7,9 @@ import type { IdFields } from "../entities/id-fields.js";
 import type { CacheControlHints } from "../hints/cache-control.js";
 import { Outlines } from "../look-ahead/selection.js";
 import { POLICIES } from "./apply-options.js";
-import type { Shapes } from "./shape.js";
 import { reachableTypesOf } from "./type-graph.js";
 import { ValueWriters } from "./value-types.js";
+import type { Shapes } from "./variant.js";
 
 export interface PolicyInputs {
   readonly schema: GraphQLSchema;

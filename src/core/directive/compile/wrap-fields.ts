@@ -46,8 +46,8 @@ import {
 } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
 import { type KeyedType, REFERENCE, type ReferenceResolver, referenceField } from "./reference.js";
-import { Shapes } from "./shape.js";
 import { checkSources } from "./shared-entries.js";
+import { Shapes } from "./variant.js";
 import { withResolvers } from "./with-resolvers.js";
 
 /**
