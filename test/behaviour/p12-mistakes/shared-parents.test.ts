@@ -1,44 +1,36 @@
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { applyCached } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { listen, schemaOf } from "../../support/listen.js";
 
 type Parent = Readonly<Record<string, unknown>>;
 
 /** Returns the warnings about parents, after both parents were asked for once in each request of `queries`, which run at once, and then again. */
 async function warningsFor(
-  parents: readonly [Parent, Parent],
+  parents: readonly Parent[],
   { queries = ["{ one { price offer { amount } } other { price offer { amount } } }"], key = "", warn = true } = {},
 ): Promise<string[]> {
-  const lines: string[] = [];
-  const cache = createCache({
-    defaultScope: "PUBLIC",
-    logger: { info: () => undefined, warn: (line) => lines.push(line) },
-    privacy: { warnOnContextReads: warn },
-  });
+  const { cache, warnings } = listen({ privacy: { warnOnContextReads: warn } });
   const typeDefs = `
     type Query { one: Item other: Item }
     type Item { id: ID! price: Int @cached(maxAge: 60 ${key}) offer: Offer @cached(maxAge: 60 ${key}) }
     type Offer { amount: Int }`;
-  const schema = applyCached(
-    makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, typeDefs],
-      resolvers: {
-        Query: { one: () => parents[0], other: () => parents[1] },
-        Item: { price: async () => 1, offer: async () => ({ amount: 1 }) },
-      },
-    }),
-    cache,
-  );
+  const resolvers = {
+    Query: { one: () => parents[0], other: () => parents[1] },
+    Item: { price: async () => 1, offer: async () => ({ amount: 1 }) },
+  };
+  const schema = applyCached(schemaOf(typeDefs, resolvers), cache);
   for (let round = 0; round < 2; round++)
     await Promise.all(queries.map((source) => graphql({ schema, source, contextValue: {} })));
   await cache.close();
-  return lines.filter((line) => line.includes("parents"));
+  return warnings.filter((line) => line.includes("parents"));
 }
 
 const line = (coordinate: string, ...names: string[]): string =>
-  `graphql-cached: \`${coordinate}\`: one value was loaded for parents with the same key that differ in ${names.map((name) => `\`${name}\``).join(", ")}; ` +
+  `\`${coordinate}\`: one value was loaded for parents with the same key that differ in ${names.map((name) => `\`${name}\``).join(", ")}; ` +
   `if it depends on ${names.length === 1 ? "that" : "these"}, add ${names.map((name) => `\`$source.${name}\``).join(", ")} to the \`key\` of the field`;
+
+const OF_SHOPS = [1, 2].map((shopId) => ({ id: 7, shopId }));
 
 describe("parents with one key that share a load", () => {
   it.each([
@@ -46,25 +38,13 @@ describe("parents with one key that share a load", () => {
     ["an object with another id", { shop: { id: 1 } }, { shop: { id: 2 } }, ["shop"]],
     ["two properties", { shopId: "a", currency: "EUR" }, { shopId: "b", currency: "USD" }, ["shopId", "currency"]],
   ])("are reported once for a field if they differ in %s", async (_what, one, other, names) => {
-    expect(
-      await warningsFor([
-        { id: 7, ...one },
-        { id: 7, ...other },
-      ]),
-    ).toEqual([line("Item.price", ...names), line("Item.offer", ...names)]);
+    const parents = [one, other].map((own) => ({ id: 7, ...own }));
+    expect(await warningsFor(parents)).toEqual([line("Item.price", ...names), line("Item.offer", ...names)]);
   });
 
   it("are reported if they belong to two requests of one tick", async () => {
     const queries = ["{ one { price } }", "{ other { price } }"];
-    expect(
-      await warningsFor(
-        [
-          { id: 7, shopId: 1 },
-          { id: 7, shopId: 2 },
-        ],
-        { queries },
-      ),
-    ).toEqual([line("Item.price", "shopId")]);
+    expect(await warningsFor(OF_SHOPS, { queries })).toEqual([line("Item.price", "shopId")]);
   });
 
   it.each([
@@ -78,12 +58,8 @@ describe("parents with one key that share a load", () => {
   });
 
   it("are not reported in production, nor once the key tells them apart", async () => {
-    const parents = [
-      { id: 7, shopId: 1 },
-      { id: 7, shopId: 2 },
-    ] as const;
-    expect(await warningsFor(parents, { warn: false })).toEqual([]);
+    expect(await warningsFor(OF_SHOPS, { warn: false })).toEqual([]);
     // The schema does not have the property, so the parent is keyed as a whole here.
-    expect(await warningsFor(parents, { key: 'key: ["$source"]' })).toEqual([]);
+    expect(await warningsFor(OF_SHOPS, { key: 'key: ["$source"]' })).toEqual([]);
   });
 });

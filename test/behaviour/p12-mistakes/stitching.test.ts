@@ -1,9 +1,9 @@
 import { delegateToSchema } from "@graphql-tools/delegate";
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import { stitchSchemas } from "@graphql-tools/stitch";
 import { type GraphQLSchema, graphql } from "graphql";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { applyCached, type Cache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { listen, schemaOf } from "../../support/listen.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -18,10 +18,8 @@ const query = /* GraphQL */ `
 `;
 
 /** Asks the schema that `made` returns twice. */
-async function asked(made: (schema: GraphQLSchema, cache: ReturnType<typeof createCache>) => GraphQLSchema) {
-  const lines: string[] = [];
-  const log = (line: string): void => void lines.push(line);
-  const cache = createCache({ defaultScope: "PUBLIC", logger: { info: () => undefined, warn: log } });
+async function asked(made: (schema: GraphQLSchema, cache: Cache<unknown>) => GraphQLSchema) {
+  const { cache, warnings: lines } = listen();
   const loads: string[] = [];
   const load = <T>(what: string, value: T): T => (loads.push(what), value);
   const resolvers = {
@@ -32,7 +30,7 @@ async function asked(made: (schema: GraphQLSchema, cache: ReturnType<typeof crea
     },
     Movie: { stars: ({ id }: { id: string }) => load(`stars ${id}`, 5) },
   };
-  const schema = made(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);
+  const schema = made(schemaOf(typeDefs, resolvers), cache);
   for (const _ of [1, 2]) {
     const { data } = await graphql({ schema, source: query, variableValues: { above: 1 }, contextValue: {} });
     const movies = [{ id: "1", stars: 5 }];
@@ -66,21 +64,14 @@ describe("stitched schemas", () => {
   it("are named in the advice for a resolver that delegates, also by a version whose symbols are its own", async () => {
     const { lines } = await asked((schema, cache) => {
       const movie = (_: unknown, args: Record<string, unknown>, context: unknown, info: never): unknown =>
-        delegateToSchema({
-          schema,
-          operation: "query" as never,
-          fieldName: "movie",
-          args,
-          context: context as never,
-          info,
-        });
+        delegateToSchema({ schema, operation: "query", fieldName: "movie", args, context, info } as never);
       const key = typeDefs
         .replace("stars: Int @cached(maxAge: 60)", "stars: Int")
         .replace("@cached(maxAge: 60)", '@cached(maxAge: 60, key: ["$args", "$selection"])');
       const resolvers = {
         Query: { movie, movies: () => [{ id: "1", stars: 5 }], count: (_: unknown, { above }: never) => above },
       };
-      return applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, key], resolvers }), cache);
+      return applyCached(schemaOf(key, resolvers), cache);
     });
     expect(lines).toEqual([expect.stringMatching(/`Query\.movie`/)]);
     expect(lines[0]).toContain(ADVICE);

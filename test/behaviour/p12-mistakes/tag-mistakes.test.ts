@@ -1,46 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the placeholders of JavaScript are among the mistakes.
-import { makeExecutableSchema } from "@graphql-tools/schema";
-import type { IResolvers } from "@graphql-tools/utils";
-import { type GraphQLSchema, graphql } from "graphql";
-import {
-  type ApplyCachedOptions,
-  applyCached,
-  type Cache,
-  type CachedError,
-  type CacheEvent,
-  type CacheOptions,
-  cachedTypeDefs,
-  createCache,
-  resultControl,
-} from "graphql-cached";
+import { graphql } from "graphql";
+import { type ApplyCachedOptions, applyCached, type Cache, resultControl } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
-
-const schemaOf = (sdl: string, resolvers: object = {}): GraphQLSchema =>
-  makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: resolvers as IResolvers });
-
-/** A cache, and what it logs and publishes. */
-function listen(options: CacheOptions = {}) {
-  const lines: string[] = [];
-  const events: CacheEvent[] = [];
-  const log = (line: string): void => void lines.push(line);
-  const cache = createCache({
-    defaultScope: "PUBLIC",
-    ...options,
-    logger: { info: log, warn: log },
-    onEvent: (event) => events.push(event),
-  });
-  return { cache, lines, events };
-}
-
-function mistakeIn(sdl: string, options: ApplyCachedOptions = {}, cacheOptions: CacheOptions = {}): string {
-  try {
-    applyCached(schemaOf(sdl), listen(cacheOptions).cache, options);
-  } catch (error) {
-    return (error as CachedError).message;
-  }
-  return "accepted";
-}
+import { listen, mistakeIn, schemaOf } from "../../support/listen.js";
 
 describe("a tag that is written as a key is, or as text of JavaScript", () => {
   const expected = "expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got";
@@ -91,51 +54,6 @@ describe("a tag that is written as a key is, or as text of JavaScript", () => {
   ])("is refused with the remedy as a part of a key: %s", (part, remedy) => {
     expect(mistakeIn(`type Query { a(id: ID): Int @cached(maxAge: 1, key: ["${part}"]) }`)).toBe(
       `@cached on \`Query.a\`: \`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got "${part}"; did you mean "${remedy}"?`,
-    );
-  });
-});
-
-describe("a template in the place of a tag", () => {
-  const templates = ["Movie:{$args.id}", "Movie:$args.id", "Movie:{$result[].id}", "{$source.id}", "Movie:${args.id}"];
-  const problem =
-    "got the template of one, which only `@cached` and `@invalidates` fill in; write the value itself, such as `Movie:${id}`";
-
-  it.each(templates)("is refused in calls: %s", async (tag) => {
-    const { cache } = listen();
-    const mistake = `\`tags\`: expected tags such as "Movie:7", ${problem}`;
-    await expect(cache.invalidateTags(["Movie:1", tag])).rejects.toMatchObject({
-      code: "CACHED_OPTION_INVALID",
-      message: `cache.invalidateTags: ${mistake}`,
-    });
-    await expect(cache.mutate({ tags: [tag] }, () => 1)).rejects.toThrow(`cache.mutate: ${mistake}`);
-  });
-
-  it.each(templates)("is reported in the tags of a loader, whose values are not cached then: %s", async (tag) => {
-    const { cache, lines } = listen();
-    const loader = cache.loader({
-      name: "Movie",
-      maxAge: 60,
-      tags: () => [tag],
-      batch: async (ids: readonly number[]) => ids,
-    });
-    for (let request = 0; request < 2; request++) expect(await loader({}).load(7)).toBe(7);
-    expect(lines).toEqual([
-      `graphql-cached: cache.loader("Movie"): a value is not cached: \`tags\`: expected tags such as "Movie:7", ${problem}`,
-    ]);
-  });
-
-  it.each(templates)("is refused in the tags of a result: %s", async (tag) => {
-    const movie = (_: unknown, __: unknown, ___: unknown, info: never): number => {
-      resultControl(info).set({ tags: [tag] });
-      return 1;
-    };
-    const schema = applyCached(
-      schemaOf("type Query { movie: Int @cached(maxAge: 60) }", { Query: { movie } }),
-      listen().cache,
-    );
-    const { errors } = await graphql({ schema, source: "{ movie }" });
-    expect(errors?.[0]?.message).toBe(
-      `\`Query.movie\`: set() of its result: \`tags\`: expected tags such as "Movie:7", ${problem}`,
     );
   });
 });
@@ -282,17 +200,17 @@ describe("a path that the types cannot have", () => {
     };
 
     it("yields tags of these properties", async () => {
-      const { cache, lines } = listen();
+      const { cache, warnings } = listen();
       const schema = applyCached(schemaOf(sdl("$result._id"), resolvers), cache);
       const invalidated: unknown[] = [];
       for (const source of ["{ movie { title } }", "mutation { rate { title } }"])
         invalidated.push((await graphql({ schema, source })).errors);
       expect(invalidated).toEqual([undefined, undefined]);
-      expect(lines.filter((line) => line.includes("$result._id"))).toEqual([]);
+      expect(warnings.filter((line) => line.includes("$result._id"))).toEqual([]);
     });
 
     it("is reported once if they are missing, for each field", async () => {
-      const { cache, lines, events } = listen();
+      const { cache, warnings, events } = listen();
       const schema = applyCached(schemaOf(sdl("$result.director.id"), resolvers), cache);
       const queries = ["{ movie { title } }", "{ movies { stars } }", "mutation { rate { title } }"];
       for (const source of [...queries, ...queries]) {
@@ -307,9 +225,7 @@ describe("a path that the types cannot have", () => {
         missing("@cached on `Movie.stars`", "M:{$source.dbId}", "$source", "dbId"),
         missing("@invalidates on `Mutation.rate`", "Movie:{$result.director.id}", "$result", "director"),
       ];
-      expect(lines.filter((line) => line.includes("yields no tag"))).toEqual(
-        expected.map((line) => `graphql-cached: ${line}`),
-      );
+      expect(warnings.filter((line) => line.includes("yields no tag"))).toEqual(expected.map((line) => `${line}`));
       expect(events.filter(({ name }) => name === "tag.mistaken")).toEqual(
         ["Query.movie", "Query.movies", "Movie.stars", "Mutation.rate"].map((coordinate, index) => ({
           name: "tag.mistaken",
@@ -321,7 +237,7 @@ describe("a path that the types cannot have", () => {
     });
 
     it("is not reported if a value is null, or a list is empty", async () => {
-      const { cache, lines } = listen();
+      const { cache, warnings } = listen();
       const schema = applyCached(
         schemaOf(sdl("$result.director.id"), {
           ...resolvers,
@@ -332,7 +248,7 @@ describe("a path that the types cannot have", () => {
       );
       for (const source of ["{ movie { title } }", "{ movies { title } }", "mutation { rate { title } }"])
         await graphql({ schema, source });
-      expect(lines.filter((line) => line.includes("yields no tag"))).toEqual([]);
+      expect(warnings.filter((line) => line.includes("yields no tag"))).toEqual([]);
     });
   });
 });
@@ -344,64 +260,59 @@ const CALLS: Readonly<Record<string, (cache: Cache, tags: readonly string[]) => 
 };
 
 describe("a tag that cannot be meant", () => {
+  const template =
+    "got the template of one, which only `@cached` and `@invalidates` fill in; write the value itself, such as `Movie:${id}`";
   const missing =
     "got one with the text of a missing value (undefined, null, NaN or [object Object]) as a part; check what it is made of";
   const wildcard =
     "got one with `*`, but tags have no wildcards; name each tag, or the type, as in `Movie`, for all tags that begin with `Movie:`, or invalidate all entries of a field or loader";
-  const GIVEN: readonly [tag: string, problem: string][] = [
-    [`Movie:${undefined}`, missing],
-    [`Movie:${null}`, missing],
-    [`Movie:${Number.NaN}`, missing],
-    [`Movie:${{}}`, missing],
-    [`Movie:7:${undefined}`, missing],
-    [`${undefined}:7`, missing],
-    ["undefined", missing],
-    ["Movie:*", wildcard],
-    ["Movie*", wildcard],
-    ["*", wildcard],
-    ["Movie:*:cast", wildcard],
-    ["Movie:7*", wildcard],
-  ];
+  const TEMPLATES = ["Movie:{$args.id}", "Movie:$args.id", "Movie:{$result[].id}", "{$source.id}", "Movie:${args.id}"];
+  const MISSING = [undefined, null, Number.NaN, {}, "7:undefined"].map((value) => `Movie:${value}`);
+  const WILDCARDS = ["Movie:*", "Movie*", "*", "Movie:*:cast", "Movie:7*"];
+  const withProblem = (tags: readonly string[], problem: string) =>
+    tags.map((tag) => [tag, `\`tags\`: expected tags such as "Movie:7", ${problem}`] as const);
+  const PLAIN = [
+    ...withProblem([...MISSING, "undefined:7", "undefined"], missing),
+    ...withProblem(WILDCARDS, wildcard),
+  ] as const;
+  const GIVEN = [...PLAIN, ...withProblem(TEMPLATES, template)];
+  // An entry of `Movie:*` is one that has the tags of entities.
+  const isOfValues = ([tag]: readonly [string, string]): boolean => tag !== "Movie:*";
 
-  for (const [name, call] of Object.entries(CALLS))
-    it.each(GIVEN)(`is refused by ${name}, which invalidates nothing: %s`, async (tag, problem) => {
+  it.each(GIVEN)("is refused by every call, which invalidates nothing: %s", async (tag, problem) => {
+    for (const [name, call] of Object.entries(CALLS)) {
       const { cache, events } = listen();
       await expect(call(cache, ["Movie:1", tag])).rejects.toMatchObject({
         code: "CACHED_OPTION_INVALID",
-        message: `${name}: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+        message: `${name}: ${problem}`,
       });
       expect(events.filter((event) => event.name === "invalidation.finished")).toEqual([]);
-    });
-
-  it.each(GIVEN)("is refused at start-up in @invalidates: %s", (tag, problem) => {
-    expect(mistakeIn(`type Query { a: Int } type Mutation { b: Int @invalidates(tags: ["${tag}"]) }`)).toBe(
-      `@invalidates on \`Mutation.b\`: \`tags\`: expected tags such as "Movie:7", ${problem}`,
-    );
+    }
   });
 
-  it.each(GIVEN.filter(([tag]) => tag !== "Movie:*"))(
-    "is refused for values: in @cached, by loaders and in results: %s",
-    async (tag, problem) => {
+  it.each(PLAIN)("is refused at start-up in @cached and @invalidates: %s", (tag, problem) => {
+    expect(mistakeIn(`type Query { a: Int } type Mutation { b: Int @invalidates(tags: ["${tag}"]) }`)).toBe(
+      `@invalidates on \`Mutation.b\`: ${problem}`,
+    );
+    if (isOfValues([tag, problem]))
       expect(mistakeIn(`type Query { a: Int @cached(maxAge: 1, tags: ["${tag}"]) }`)).toBe(
-        `@cached on \`Query.a\`: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+        `@cached on \`Query.a\`: ${problem}`,
       );
-      const { cache, lines } = listen();
-      const batch = async (ids: readonly number[]) => ids;
-      const loader = cache.loader({ name: "Movie", maxAge: 60, tags: () => [tag], batch });
-      expect(await loader({}).load(7)).toBe(7);
-      expect(lines).toEqual([
-        `graphql-cached: cache.loader("Movie"): a value is not cached: \`tags\`: expected tags such as "Movie:7", ${problem}`,
-      ]);
-      const movie = (_: unknown, __: unknown, ___: unknown, info: never): void =>
-        resultControl(info).set({ tags: [tag] });
-      const sdl = "type Query { movie: Int @cached(maxAge: 60) }";
-      const schema = applyCached(schemaOf(sdl, { Query: { movie } }), cache);
-      const { errors } = await graphql({ schema, source: "{ movie }" });
-      expect(errors?.[0]?.message).toBe(
-        `\`Query.movie\`: set() of its result: \`tags\`: expected tags such as "Movie:7", ${problem}`,
-      );
-    },
-  );
+  });
+
+  it.each(GIVEN.filter(isOfValues))("is refused for values of loaders, and in results: %s", async (tag, problem) => {
+    const { cache, warnings } = listen();
+    const batch = async (ids: readonly number[]) => ids;
+    const loader = cache.loader({ name: "Movie", maxAge: 60, tags: () => [tag], batch });
+    for (let request = 0; request < 2; request++) expect(await loader({}).load(7)).toBe(7);
+    expect(warnings).toEqual([`cache.loader("Movie"): a value is not cached: ${problem}`]);
+    const movie = (_: unknown, __: unknown, ___: unknown, info: never): void =>
+      resultControl(info).set({ tags: [tag] });
+    const sdl = "type Query { movie: Int @cached(maxAge: 60) }";
+    const schema = applyCached(schemaOf(sdl, { Query: { movie } }), cache);
+    const { errors } = await graphql({ schema, source: "{ movie }" });
+    expect(errors?.[0]?.message).toBe(`\`Query.movie\`: set() of its result: ${problem}`);
+  });
 
   it.each(["Post:what-is-null", "Post:undefined-behaviour", "User:nullable", "3*4=12", "Movie:banana"])(
     "is not one that only contains such a word or sign: %s",
@@ -415,12 +326,12 @@ describe("a tag that cannot be meant", () => {
     const sdl = `type Query { movies: [Movie!] @cached(maxAge: 60) people: [Person!] @cached(maxAge: 60, tags: ["Person:*"]) }
       type Mutation { rate: Movie @invalidates(tags: ["Movie"]) hire: Person @invalidates(tags: ["Person"]) }
       type Movie { id: ID! } type Person { id: ID! }`;
-    const { cache, lines } = listen();
+    const { cache, warnings } = listen();
     applyCached(schemaOf(sdl), cache, { entityTags: { exceptTypes: ["Person"] } });
     for (const call of Object.values(CALLS)) await call(cache, ["Movie", "Person"]);
-    expect(lines.filter((line) => line.includes("tag like") || line.includes("a tag that"))).toEqual([]);
+    expect(warnings.filter((line) => line.includes("tag like") || line.includes("a tag that"))).toEqual([]);
     await cache.invalidateTags(["Studio"]);
-    expect(lines.filter((line) => line.includes("a tag that"))).toHaveLength(1);
+    expect(warnings.filter((line) => line.includes("a tag that"))).toHaveLength(1);
   });
 });
 
@@ -435,7 +346,7 @@ describe("a tag that no value can have", () => {
   const apply = (cache: Cache, options: ApplyCachedOptions = {}): void =>
     void applyCached(schemaOf(sdl, { Query: { movie: () => ({}), top: () => [] } }), cache, options);
   const report = (caller: string, given: string, rest: string): string =>
-    `graphql-cached: ${caller}: \`tags\`: expected a tag that a cached field or loader can have, got ${given}; ${rest}; it is right if another service that shares the store has it`;
+    `${caller}: \`tags\`: expected a tag that a cached field or loader can have, got ${given}; ${rest}; it is right if another service that shares the store has it`;
   const meant = (tag: string): string => `did you mean \`${tag}\`?`;
   const known = "known tags: `Movie:{$args.id}`, `Genre-{$result[].genre}-list`, `Ratings`; correct it";
 
@@ -455,45 +366,47 @@ describe("a tag that no value can have", () => {
     ["ada@example.org", "another one", known],
   ];
 
-  for (const [name, call] of Object.entries(CALLS))
-    it.each(GIVEN)(`is reported once if ${name} gets it, by the log and an event: %s`, async (tag, given, rest) => {
-      const { cache, lines, events } = listen();
-      apply(cache);
-      lines.length = 0;
-      for (const again of [tag, "Movie:7", tag]) await call(cache, [again]);
-      expect(lines).toEqual([report(name, given, rest)]);
-      expect(events.filter((event) => event.name === "tag.mistaken")).toEqual([
-        {
-          name: "tag.mistaken",
-          coordinate: null,
-          digest: "",
-          error: expect.objectContaining({ code: "CACHED_OPTION_INVALID" }),
-        },
-      ]);
-    });
+  it.each(GIVEN)(
+    "is reported once by every call that gets it, by the log and an event: %s",
+    async (tag, given, rest) => {
+      for (const [name, call] of Object.entries(CALLS)) {
+        const { cache, warnings, events } = listen();
+        apply(cache);
+        for (const again of [tag, "Movie:7", tag]) await call(cache, [again]);
+        expect(warnings).toEqual([report(name, given, rest)]);
+        expect(events.filter((event) => event.name === "tag.mistaken")).toEqual([
+          {
+            name: "tag.mistaken",
+            coordinate: null,
+            digest: "",
+            error: expect.objectContaining({ code: "CACHED_OPTION_INVALID" }),
+          },
+        ]);
+      }
+    },
+  );
 
   it("is none that a field, an entity or a loader can have", async () => {
-    const { cache, lines } = listen();
+    const { cache, warnings } = listen();
     apply(cache, { entityTags: true });
-    lines.length = 0;
+    warnings.length = 0;
     await cache.invalidateTags(["Movie:7", "Movie:a:b", "Ratings", "Genre-drama-list", "Genre--list", "Movie"]);
-    expect(lines).toEqual([]);
+    expect(warnings).toEqual([]);
   });
 
   it("is looked for among the first hundred of a call only, since thousands would keep the process busy", async () => {
-    const { cache, lines } = listen();
+    const { cache, warnings } = listen();
     applyCached(schemaOf('type Query { film: Int @cached(maxAge: 60, tags: ["Film"]) }'), cache);
     const compared = vi.spyOn(partsOf(cache, "test").knownTags, "unknown");
     await cache.invalidateTags(Array.from({ length: 10_000 }, (_, nth) => `Elsewhere:${nth}`));
     expect(compared).toHaveBeenCalledTimes(100);
-    expect(lines).toHaveLength(1);
-    await cache.close();
+    expect(warnings).toHaveLength(1);
   });
 
   it("is not reported by a process that has applied no schema, since other processes may have", async () => {
-    const { cache, lines } = listen();
+    const { cache, warnings } = listen();
     await cache.invalidateTags(["Movie7", "anything"]);
-    expect(lines).toEqual([]);
+    expect(warnings).toEqual([]);
   });
 
   it("is reported only if it differs in its form while functions of loaders or results return tags", async () => {
@@ -506,20 +419,20 @@ describe("a tag that no value can have", () => {
       batch: async (ids: readonly number[]) => ids,
     });
     apply(used.cache);
-    used.lines.length = 0;
+    used.warnings.length = 0;
     await used.cache.invalidateTags(silent);
-    expect(used.lines).toEqual([]);
+    expect(used.warnings).toEqual([]);
     await used.cache.invalidateTags(["Movie7"]);
     await used.cache.invalidateTags(["movie:7"]);
     const mayBeOfFunction =
       "it is right if a function that returns tags, or another service that shares the store, has it";
     const expected = (given: string): string =>
-      `graphql-cached: cache.invalidateTags: \`tags\`: expected a tag that a cached field or loader can have, got ${given}; did you mean \`Movie:{$args.id}\`?; ${mayBeOfFunction}`;
-    expect(used.lines).toEqual([expected("one like `Movie…`"), expected("one like `movie:…`")]);
+      `cache.invalidateTags: \`tags\`: expected a tag that a cached field or loader can have, got ${given}; did you mean \`Movie:{$args.id}\`?; ${mayBeOfFunction}`;
+    expect(used.warnings).toEqual([expected("one like `Movie…`"), expected("one like `movie:…`")]);
   });
 
   it("is recognised by what functions were seen to return", async () => {
-    const { cache, lines } = listen();
+    const { cache, warnings } = listen();
     const people = cache.loader({
       name: "Person",
       maxAge: 60,
@@ -531,29 +444,31 @@ describe("a tag that no value can have", () => {
       return {};
     };
     const schema = applyCached(schemaOf(sdl, { Query: { movie, top: () => [] } }), cache);
-    lines.length = 0;
+    warnings.length = 0;
     await people({}).load(1);
     await graphql({ schema, source: "{ movie(id: 1) { id } }" });
     await cache.invalidateTags(["Person:9", "movie:9", "Studio:9", "unheard:9"]);
-    expect(lines).toEqual([]);
+    expect(warnings).toEqual([]);
     await cache.invalidateTags(["person:9"]);
     await cache.invalidateTags(["studio:9"]);
-    expect(lines.map((line) => /did you mean `.*?`/.exec(line)?.[0])).toEqual([
+    expect(warnings.map((line) => /did you mean `.*?`/.exec(line)?.[0])).toEqual([
       "did you mean `Person:…`",
       "did you mean `Studio:…`",
     ]);
   });
 
   it("is reported in @invalidates although there are loaders, if none of them has tags", () => {
-    const { cache, lines } = listen();
+    const { cache, warnings } = listen();
     cache.loader({ name: "Plain", maxAge: 60, batch: async (ids: readonly number[]) => ids });
     applyCached(
       schemaOf(`${sdl} type Mutation { rate(id: ID): Int @invalidates(tags: ["Movies:{$args.id}"]) }`),
       cache,
     );
-    expect(lines[0]).toContain("@invalidates on `Mutation.rate`: no cached field has a tag like `Movies:{$args.id}`");
+    expect(warnings[0]).toContain(
+      "@invalidates on `Mutation.rate`: no cached field has a tag like `Movies:{$args.id}`",
+    );
     const text = listen();
     applyCached(schemaOf(`${sdl} type Mutation { rate(id: ID): Int @invalidates(tags: ["Movies"]) }`), text.cache);
-    expect(text.lines[0]).toContain("no cached field has a tag like `Movies`; known tags");
+    expect(text.warnings[0]).toContain("no cached field has a tag like `Movies`; known tags");
   });
 });

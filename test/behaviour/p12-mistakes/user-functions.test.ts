@@ -1,63 +1,131 @@
-import { gate, settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { graphql } from "graphql";
-import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { expect, it, onTestFinished, vi } from "vitest";
+import { applyCached, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { AbortListeners } from "../../../src/core/tier/request/waiters.js";
+import { listen, schemaOf } from "../../support/listen.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
-it.each([
-  ["a promise", async () => ["Film:1"]],
-  ["a promise that rejects", () => Promise.reject(new Error("unavailable"))],
-  ["a set", () => new Set(["Film:1"])],
-  ["a string", () => "Film:1"],
-  ["nothing", () => undefined],
-])(
-  "tags of a loader that are %s are reported, and nothing is stored that they could not invalidate",
-  async (_, tags) => {
-    const warnings: string[] = [];
-    const { cache } = memoryWorld().process(
-      "type Query { unused: Int }",
-      {},
-      { logger: { info: () => undefined, warn: (message) => warnings.push(message) } },
-    );
-    let version = 1;
-    const films = cache.loader({ name: "Film", maxAge: 60, batch: async () => [version], tags: tags as never });
-    expect(await films({}).load(1)).toBe(1);
-    await settle();
-    version = 2;
-    expect(await films({}).load(1)).toBe(2);
-    expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toContain("`tags`: expected a function that returns an array of strings, got ");
-  },
-);
+const fails =
+  (reason: unknown = new Error("secret")) =>
+  () => {
+    throw reason;
+  };
+const rejects = (): never => Promise.reject(new Error("secret")) as never;
+const batch = async (ids: readonly number[]) => [...ids];
+const cacheWith = (options: object = {}) => memoryWorld().process("type Query { unused: Int }", {}, options).cache;
 
-it("a listener and a key function that reject leave no unhandled rejection", async () => {
-  const { cache } = memoryWorld().process(
-    "type Query { unused: Int }",
-    {},
-    { onEvent: (() => Promise.reject(new Error("listener"))) as never },
-  );
-  const films = cache.loader({
-    name: "Film",
-    maxAge: 60,
-    batch: async (ids: readonly number[]) => [...ids],
-    cacheKeyFn: () => Promise.reject(new Error("key")),
+describe("a loader whose key cannot be built", () => {
+  class Id {}
+  const threw = (what: string): string => `${what} threw an exception, the cause of this error`;
+
+  it.each<readonly [what: string, id: object, functions: object, problem: string]>([
+    [
+      "its id is an instance of a class",
+      new Id(),
+      {},
+      "key input: expected plain data, got an instance of Id, which needs an entry with `keyOf` in createCache({ types }) to be part of a key; return plain data from `cacheKeyFn`",
+    ],
+    ["its `cacheKeyFn` throws", {}, { cacheKeyFn: fails() }, threw("`cacheKeyFn`")],
+    ["its `tags` throw", {}, { tags: fails() }, threw("`tags`")],
+    ["one of both throws", {}, { tags: fails(), cacheKeyFn: () => 1 }, threw("`cacheKeyFn` or `tags`")],
+    ["its id throws", Object.defineProperty({}, "id", { get: fails(), enumerable: true }), {}, threw("reading the id")],
+  ])("is reported once, with the remedy: %s", async (_, id, functions, problem) => {
+    const { cache, warnings } = listen();
+    const load = cache.loader({ name: "L", maxAge: 1, batch: async (ids: readonly object[]) => ids, ...functions });
+    for (let request = 0; request < 2; request++) await load({}).load(id);
+    expect(warnings).toEqual([`cache.loader("L"): a value is not cached: ${problem}`]);
   });
-  // An unhandled rejection fails the test run.
-  expect(await films({}).load(1)).toBe(1);
-  await settle();
+
+  const strings = "strings, got ";
+  const tag = (what: string): string => `non-empty strings, got an array with ${what} for an id; return tags such as`;
+  it.each<readonly [tags: unknown, given: string]>([
+    [async () => ["Film:1"], strings],
+    [rejects, strings],
+    [() => new Set(["Film:1"]), strings],
+    [() => "Film:1", strings],
+    [() => undefined, strings],
+    [() => ["secret", 7], tag("a number")],
+    [() => ["secret", 7n], tag("a bigint")],
+    [() => ["secret", Symbol("secret")], tag("a symbol")],
+    [() => ["secret", undefined], tag("undefined")],
+    [() => ["secret", null], tag("null")],
+    [() => ["secret", ["secret"]], tag("an array")],
+    [() => ["secret", new String("secret")], tag("an instance of String")],
+    [() => ["secret", ""], tag("an empty string")],
+  ])("stores nothing that its tags could not invalidate, and is reported once: %s", async (tags, given) => {
+    const warnings: string[] = [];
+    const cache = cacheWith({ logger: { info: () => undefined, warn: (line: string) => warnings.push(line) } });
+    let version = 0;
+    const films = cache.loader({ name: "L", maxAge: 60, batch: async () => [++version], tags: tags as never });
+    for (const expected of [1, 2]) {
+      expect(await films({}).load(1)).toBe(expected);
+      await settle();
+    }
+    const problem = 'cache.loader("L"): a value is not cached: `tags`: expected a function that returns an array of';
+    expect(warnings).toEqual([expect.stringContaining(`${problem} ${given}`)]);
+    expect(warnings[0]).not.toContain("secret");
+  });
+});
+
+describe("an identify function that returns no identity", () => {
+  const ask = async (identify: unknown): Promise<readonly string[]> => {
+    const { cache, warnings } = listen({ identify: identify as never });
+    const schema = applyCached(schemaOf("type Query { me: String @cached(maxAge: 60, scope: PRIVATE) }"), cache);
+    for (let request = 0; request < 3; request++) await graphql({ schema, source: "{ me }", contextValue: {} });
+    await cache.loader({ name: "Mine", maxAge: 1, scope: "PRIVATE", batch })({}).load(1);
+    return warnings;
+  };
+  const textOfNothing = "got a string that stands for a missing value; return a user id";
+
+  it.each([
+    ["a promise", async () => "alice", "got a promise; resolve the identity while the context is created"],
+    ["an object", () => ({ id: 7 }), "got an object; return a user id"],
+    ["the text of a missing value", () => "undefined", textOfNothing],
+    ["a text with a part that is missing", () => `user:${undefined}`, textOfNothing],
+    ["an exception", fails(), "it threw an exception, the cause of this error"],
+  ])("is reported once for each field and loader: %s", async (_, identify, problem) => {
+    const expected = (coordinate: string): string =>
+      `createCache: \`identify\`: expected a string, number, bigint, null or undefined, ${problem}; until then PRIVATE fields such as \`${coordinate}\` are not cached`;
+    expect(await ask(identify)).toEqual([expected("Query.me"), expected("Mine")]);
+  });
+
+  it("is not reported if the caller is anonymous", async () => {
+    for (const anonymous of [undefined, null]) expect(await ask(() => anonymous)).toEqual([]);
+  });
+});
+
+it("`allow` that throws denies access, and is reported once", async () => {
+  const { cache, warnings } = listen();
+  const resolvers = inspectionResolvers(cache, { allow: fails() });
+  const schema = schemaOf(`${inspectionTypeDefs} type Query { a: Int }`, resolvers);
+  for (let request = 0; request < 2; request++) {
+    const { errors } = await graphql({ schema, source: "{ cacheInspection { policies { coordinate } } }" });
+    expect(errors?.[0]?.extensions.code).toBe("CACHED_INSPECTION_DENIED");
+  }
+  expect(warnings).toEqual(["inspectionResolvers: `allow` threw, which denies access: secret"]);
 });
 
 it.each([
-  [
-    "throws",
-    () => {
-      throw new TypeError("a mistake in the function");
-    },
-  ],
+  ["throws", fails(new Error("no\nmetrics")), ": no\\nmetrics"],
+  ["rejects", () => Promise.reject(new Error("no\nmetrics")), ": no\\nmetrics"],
+  ["throws what has no text", fails(Object.create(null)), ": "],
+  ["has a message that is no text", fails(Object.assign(new Error(), { message: { code: 7 } })), ": "],
+  ["has a message that cannot be read", fails(Object.defineProperty(new Error(), "message", { get: fails() })), ": "],
+])("`onEvent` that %s fails nothing, and is reported once", async (_, onEvent, reason) => {
+  const { cache, warnings } = listen({ onEvent: onEvent as () => void });
+  const sdl = "type Query { movie(id: ID!): ID @cached(maxAge: 60) }";
+  const schema = applyCached(schemaOf(sdl, { Query: { movie: (_: unknown, { id }: { id: string }) => id } }), cache);
+  for (let request = 0; request < 2; request++)
+    expect(await graphql({ schema, source: "{ movie(id: 7) }", contextValue: {} })).toEqual({ data: { movie: "7" } });
+  await vi.waitFor(() => expect(warnings).not.toEqual([]));
+  expect(warnings).toEqual([expect.stringContaining(`a listener of events, such as \`onEvent\`, has failed${reason}`)]);
+});
+
+it.each([
+  ["throws", fails()],
   ["returns a promise of false", async () => false],
-  ["returns a promise that rejects", () => Promise.reject(new TypeError("a mistake in the function"))],
+  ["returns a promise that rejects", rejects],
   ["returns nothing", () => undefined],
 ])(
   "isSourceFailure that %s counts the error as a failure of the source, which the caller gets",
@@ -73,7 +141,10 @@ it.each([
           },
         },
       },
-      { loads: { breakerThreshold: 2, isSourceFailure: isSourceFailure as never } },
+      {
+        loads: { breakerThreshold: 2, isSourceFailure: isSourceFailure as never },
+        testing: { clock: new FakeClock() },
+      },
     );
     const messages: (string | undefined)[] = [];
     for (const id of [1, 2, 3]) messages.push((await ask(`{ page(id: ${id}) }`)).errors?.[0]?.message);
@@ -85,15 +156,10 @@ it.each([
 
 it.each([
   ["a promise, which is true for every error,", async () => false],
-  ["a promise that rejects", () => Promise.reject(new Error("a mistake in the function"))],
+  ["a promise that rejects", rejects],
 ])("isCallerError that returns %s keeps no reader from sharing a failure", async (_, isCallerError) => {
   let loads = 0;
-  const { cache } = memoryWorld().process(
-    "type Query { unused: Int }",
-    {},
-    { loads: { isCallerError: isCallerError as never } },
-  );
-  const numbers = cache.loader({
+  const numbers = cacheWith({ loads: { isCallerError } }).loader({
     name: "Number",
     maxAge: 60,
     batch: async (): Promise<number[]> => {
@@ -101,8 +167,7 @@ it.each([
       throw new Error("the database is away");
     },
   });
-  const read = Array.from({ length: 10 }, () => numbers({}).load(1));
-  const results = await Promise.allSettled(read);
+  const results = await Promise.allSettled(Array.from({ length: 10 }, () => numbers({}).load(1)));
   expect(results.every(({ status }) => status === "rejected")).toBe(true);
   expect(loads).toBe(1);
 });
@@ -118,21 +183,10 @@ it("a logger that throws neither fails a mutation that has succeeded nor keeps i
     {
       Query: { count: () => ++loads },
       Mutation: {
-        change: () => ({
-          get id(): string {
-            throw new Error("the getter fails");
-          },
-        }),
+        change: () => Object.defineProperty({}, "id", { get: fails() }),
       },
     },
-    {
-      logger: {
-        info: () => undefined,
-        warn: () => {
-          throw new Error("the logger fails");
-        },
-      },
-    },
+    { logger: { info: () => undefined, warn: fails() } },
   );
   await dataOf(ask("{ count }"));
   await settle();
@@ -141,16 +195,9 @@ it("a logger that throws neither fails a mutation that has succeeded nor keeps i
 });
 
 it("requests that wait for one load do not share its object if the codec cannot decode what it has encoded", async () => {
-  const codec = {
-    id: "broken",
-    encode: (value: unknown) => JSON.stringify(value),
-    decode: (): unknown => {
-      throw new Error("the codec fails");
-    },
-  };
-  const { cache } = memoryWorld().process("type Query { unused: Int }", {}, { codec });
+  const codec = { id: "broken", encode: (value: unknown) => JSON.stringify(value), decode: fails() };
   const { passed, open } = gate();
-  const films = cache.loader({
+  const films = cacheWith({ codec }).loader({
     name: "Film",
     maxAge: 60,
     batch: async (ids: readonly number[]) => {
@@ -178,11 +225,7 @@ it("reads of values that do not exist leave nothing that listens to the signal o
     };
   });
   onTestFinished(() => spy.mockRestore());
-  const { cache } = memoryWorld().process(
-    "type Query { unused: Int }",
-    {},
-    { loads: { abortSignal: ({ signal }: { signal: AbortSignal }) => signal } },
-  );
+  const cache = cacheWith({ loads: { abortSignal: ({ signal }: { signal: AbortSignal }) => signal } });
   const numbers = cache.loader({
     name: "Number",
     maxAge: 60,
@@ -197,19 +240,12 @@ it("reads of values that do not exist leave nothing that listens to the signal o
 });
 
 it("schemas of one cache in which a field has different types do not share its loads while nothing can be leased", async () => {
-  const cache = createCache({
-    defaultScope: "PUBLIC",
-    store: memoryStore(),
-    logger: { info: () => undefined, warn: () => undefined },
-  });
-  const schemaOf = (sdl: string, value: object) =>
-    applyCached(
-      makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: { Query: { film: async () => value } } }),
-      cache,
-    );
+  const { cache } = listen();
+  const apply = (sdl: string, value: object) =>
+    applyCached(schemaOf(sdl, { Query: { film: async () => value } }), cache);
   const policy = '@cached(maxAge: 60, tags: ["Film"])';
-  const older = schemaOf(`type Query { film: Film ${policy} } type Film { title: String }`, { title: "Heat" });
-  const newer = schemaOf(`type Query { film: Film ${policy} } type Film { year: Int! }`, { year: 1995 });
+  const older = apply(`type Query { film: Film ${policy} } type Film { title: String }`, { title: "Heat" });
+  const newer = apply(`type Query { film: Film ${policy} } type Film { year: Int! }`, { year: 1995 });
   const { passed, open } = gate();
   const writing = cache.mutate({ tags: ["Film"] }, () => passed);
   await settle();
@@ -219,7 +255,6 @@ it("schemas of one cache in which a field has different types do not share its l
   ]);
   open();
   await writing;
-  await cache.close();
   expect(results.map(({ data, errors }) => ({ data, errors }))).toEqual([
     { data: { film: { title: "Heat" } }, errors: undefined },
     { data: { film: { year: 1995 } }, errors: undefined },
