@@ -27,7 +27,7 @@ import { longestMsOf } from "./core/tier/entry/plausible.js";
 import { Invalidation } from "./core/tier/invalidation/invalidate.js";
 import { ListedTags } from "./core/tier/invalidation/listed-tags.js";
 import { Leases } from "./core/tier/lease/leases.js";
-import { LoadLimit, UnleasedLoads } from "./core/tier/lease/load-sharing.js";
+import { LoadSharing } from "./core/tier/lease/load-sharing.js";
 import { Waiting } from "./core/tier/lease/waiting.js";
 import { Memory } from "./core/tier/memory/memory.js";
 import { Reads } from "./core/tier/read/reads.js";
@@ -36,11 +36,9 @@ import { Generations, Memos } from "./core/tier/request/known-key.js";
 import { ValueDecoder } from "./core/tier/request/value-decoder.js";
 import { InvalidationClock } from "./core/tier/shared/invalidation-clock.js";
 import { Modes } from "./core/tier/shared/modes.js";
-import { UnconfirmedInvalidations } from "./core/tier/shared/unconfirmed-invalidations.js";
 import { Variants } from "./core/tier/shared/variants.js";
 import { Loads } from "./core/tier/source/loads.js";
 import { ParentComparison } from "./core/tier/source/parent-comparison.js";
-import { Sources } from "./core/tier/source/sources.js";
 import { LongTick } from "./core/tier/tick/long-tick.js";
 import { WorkUnderWay } from "./core/tier/tick/work-under-way.js";
 import type { ResolvedOptions } from "./option-checks.js";
@@ -83,16 +81,21 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types), normalizeTag);
   const longTick = new LongTick(clock);
   const identity = identityOfProcess();
-  const sources = new Sources(clock, longTick, options);
   const knownTags = new KnownTags(normalizeTag);
-  const errorOptions = {
-    ...options,
-    isCallerError: synchronous(options.isCallerError, () => logger.warn(asynchronous("isCallerError"))),
-    isSourceFailure: synchronous(options.isSourceFailure, () => logger.warn(asynchronous("isSourceFailure"))),
-  };
-  const loads = new Loads(clock, channel, packing, sources, errorOptions, (tags) => {
-    for (const tag of tags) knownTags.learn(tag);
-    return keys.tags(tags);
+  const loads = new Loads({
+    clock,
+    channel,
+    packing,
+    longTick,
+    settings: {
+      ...options,
+      isCallerError: synchronous(options.isCallerError, () => logger.warn(asynchronous("isCallerError"))),
+      isSourceFailure: synchronous(options.isSourceFailure, () => logger.warn(asynchronous("isSourceFailure"))),
+    },
+    subjectsOf(tags) {
+      for (const tag of tags) knownTags.learn(tag);
+      return keys.tags(tags);
+    },
   });
   const variants = new Variants();
   const modes = new Modes();
@@ -119,30 +122,22 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const { maxBytes = MEMORY_MAX_BYTES, maxStalenessMs = 0 } = isAsked ? (options.memory as MemoryOptions) : {};
   const generations = new Generations(hasMemory ? maxBytes : KEYS_MAX_BYTES);
   const memory = hasMemory ? new Memory({ ...base, generations, settings: { maxBytes, maxStalenessMs } }) : undefined;
-  const limit = new LoadLimit(clock, options);
-  const unconfirmed = new UnconfirmedInvalidations();
-  const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
+  const sharing = new LoadSharing(clock, longTick, options);
   const decoder = new ValueDecoder(packing, channel);
   const responder = new Responder({
     ...base,
     decoder,
     loads,
-    unleasedLoads,
+    sharing,
     onPermitted: (request, loadMs) => tier.refill(request, loadMs),
-    onMoreTags: (coordinate) => leases.noteTagsOfLoads(coordinate),
+    onMoreTags: (coordinate) => leases.taggedByLoads.add(coordinate),
   });
   const underWay = new WorkUnderWay();
   const holder = (): string => Buffer.from(identity.id, "hex").toString("latin1");
-  const leases = new Leases({ ...base, loads, limit, underWay, holder, memory });
+  const leases = new Leases({ ...base, loads, sharing, underWay, holder, memory });
+  const invalidation = new Invalidation({ ...base, variants, underWay, keys });
+  const { unconfirmed } = invalidation;
   const tier = new Reads({ ...base, loads, leases, decoder, responder, waiting, unconfirmed, memory });
-  const invalidation = new Invalidation({
-    ...base,
-    variants,
-    unconfirmed,
-    underWay,
-    keys,
-    settings: options,
-  });
   const closeStore = store.open(keys, {
     wake: waiting.wake,
     clockChanged: memory && maxStalenessMs > 0 ? (head) => memory.hear(head) : undefined,
@@ -190,7 +185,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     resolvers: new KnownResolvers(),
     loaders: new Map(),
     requestFactories: new Map(),
-    live: { sources, limits: options, memory },
+    limits: options,
     underWay,
     drain: () => underWay.drain(clock, DRAIN_MS),
     settled: () => underWay.drain(clock, options.loadTimeoutMs, (untilAt) => invalidation.settled(untilAt)),

@@ -20,13 +20,12 @@ import type { Logger } from "./telemetry/log-listener.js";
 import type { Invalidation } from "./tier/invalidation/invalidate.js";
 import type { ListedTags } from "./tier/invalidation/listed-tags.js";
 import type { Leases } from "./tier/lease/leases.js";
-import type { Memory } from "./tier/memory/memory.js";
 import type { Reads } from "./tier/read/reads.js";
 import type { Memos } from "./tier/request/known-key.js";
 import type { ReadRequest } from "./tier/request/request.js";
 import type { InvalidationClock } from "./tier/shared/invalidation-clock.js";
 import type { Variants } from "./tier/shared/variants.js";
-import type { SourceSettings, Sources } from "./tier/source/sources.js";
+import type { SourceSettings } from "./tier/source/sources.js";
 import type { LongTick } from "./tier/tick/long-tick.js";
 import type { WorkUnderWay } from "./tier/tick/work-under-way.js";
 
@@ -46,13 +45,6 @@ export function partsOf(cache: unknown, caller: string): CacheParts {
 
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
-
-/** The parts that only `cache.health()` reads. */
-export interface LiveParts {
-  readonly sources: Sources;
-  readonly limits: SourceSettings;
-  readonly memory: Memory | undefined;
-}
 
 export interface CacheParts {
   /** Identifies this cache among all processes: random, 16 hexadecimal digits. */
@@ -103,7 +95,7 @@ export interface CacheParts {
   readonly contextWatch: ContextWatch;
   /** What it has found, until it is logged. Adapters log it when a request has ended. */
   readonly contextReads: Pick<ContextReadLog, "collectByRequest" | "flush">;
-  readonly live: LiveParts;
+  readonly limits: SourceSettings;
   readonly underWay: WorkUnderWay;
   /**
    * Resolves when the loads under way have been stored and mutations have invalidated, or after the

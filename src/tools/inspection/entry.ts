@@ -181,8 +181,8 @@ interface Shown {
 function reasonsOf({ parts, key, entry, now, value, ways, subjects }: Shown): readonly Found[] {
   const { invalidation, invalidations, clock } = parts;
   const found: Found[] = [];
-  if (invalidation.isUnconfirmed(key, subjects)) {
-    const { sinceAt } = invalidation.unconfirmed;
+  if (invalidation.unconfirmed.has(key, { subjects })) {
+    const sinceAt = invalidation.unconfirmedSinceAt;
     found.push({ reason: "UNCONFIRMED", sinceAt: sinceAt && now - (clock.now() - sinceAt) });
   }
   if (invalidations.isWritten({ key, tags: { subjects } }, now)) found.push({ reason: "WRITE_IN_PROGRESS" });

@@ -74,7 +74,7 @@ export interface CacheHealth {
  * rejects.
  */
 export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<CacheHealth> {
-  const { clock, invalidation, leases, live, store, tier } = parts;
+  const { clock, invalidation, leases, limits, store, tier } = parts;
   const probes = isClosed ? [] : await store.probe();
   const date = (at: number | undefined): string | null => (at === undefined ? null : dateOf(clock, at));
   const nodes = store.nodes.flatMap(({ node, breaker, lastFailure }): StoreNodeHealth[] => {
@@ -95,9 +95,8 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
       },
     ];
   });
-  const { keys, tags, coordinates, everything, sinceAt } = invalidation.unconfirmed;
-  const since = date(sinceAt);
-  const memory = live.memory?.status;
+  const since = date(invalidation.unconfirmedSinceAt);
+  const memory = tier.memory?.status;
   const unreachable = probes.filter(({ replyMs }) => replyMs === undefined);
   const reasons: HealthReason[] = [];
   const report = (code: HealthCode, detail?: string, where?: Pick<HealthReason, "node" | "coordinate">): void => {
@@ -111,8 +110,8 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
   for (const { node, operation, message } of isClosed ? [] : store.refusals)
     report("PERMISSION_MISSING", `\`${operation}\`: ${message}`, { node });
   if (since !== null) report("INVALIDATIONS_UNCONFIRMED", `since ${since}`);
-  const { maxConcurrentLoads, maxQueuedLoads } = live.limits;
-  for (const { coordinate, running, queued, overdue, breaker } of live.sources.statuses()) {
+  const { maxConcurrentLoads, maxQueuedLoads } = limits;
+  for (const { coordinate, running, queued, overdue, breaker } of tier.loads.sourceStatuses()) {
     const isFull = running >= maxConcurrentLoads && queued >= maxQueuedLoads;
     const detail = `\`${coordinate}\`: ${running} run, ${queued} wait, ${overdue} are overdue`;
     if (breaker?.state === "open") report("SOURCE_BREAKER_OPEN", `\`${coordinate}\``, { coordinate });
@@ -125,7 +124,7 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
     at: dateOf(clock, clock.now()),
     store: { name: store.name, nodes: nodes.slice(0, MAX_NODES) },
     // An invalidation of everything counts as one.
-    unconfirmedInvalidations: { count: keys + tags + coordinates + (everything ? 1 : 0), since },
+    unconfirmedInvalidations: { count: invalidation.unconfirmed.size, since },
     leases: leases.held.size,
     waitingReaders: tier.waitingReaders,
     memory: memory ? { ...memory, confirmedAt: date(memory.confirmedAt) } : null,

@@ -1,12 +1,12 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { LoadLimit } from "../../../src/core/tier/lease/load-sharing.js";
+import { LoadSharing } from "../../../src/core/tier/lease/load-sharing.js";
 
 const LEASE_MS = 5_000;
 
 function subject() {
   const clock = new FakeClock();
-  const limit = new LoadLimit(clock, { leaseMs: LEASE_MS });
+  const limit = new LoadSharing(clock, clock, { leaseMs: LEASE_MS, nestedWaitMs: 0 });
   /** Starts a load of `key`; returns a function that ends it. */
   const start = (key: string): (() => void) => {
     const { passed, open } = gate();

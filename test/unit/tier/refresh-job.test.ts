@@ -19,7 +19,7 @@ const lease = {
   position: 7_000_000.5,
 };
 const write = (input: unknown) =>
-  writeJob({ key: { name: "name", coordinate: "Query.top" } as Key } as never, packing.encode(input), lease, packing);
+  writeJob({ key: { name: "name", coordinate: "Query.top" } as Key, input: () => input } as never, lease, packing);
 
 describe("a refresh job", () => {
   it("is read as it was written, after it was sent as JSON", async () => {

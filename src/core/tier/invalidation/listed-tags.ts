@@ -34,12 +34,9 @@ export class ListedTags {
   }
 }
 
-/** How many tags of lists are invalidated one by one by the mutations of an execution. */
+/** By the mutations of one execution. */
 export const MAX_OF_EXECUTION = 1_000;
-/**
- * The same in a minute of one process, by mutations and by calls. The log of a store has at least
- * the last 60,000.
- */
+/** In a minute of one process, by mutations and by calls. A log has at least the last 60,000. */
 export const MAX_OF_CLIENTS = 2_000;
 const MAX_OF_CODE = 20_000;
 

@@ -1,61 +1,44 @@
 import type { Cancel, Clock } from "../../base/clock.js";
-import type { Hold, LeaseTimes, Release, Store } from "../../store/store.js";
+import type { Grant, Hold, LeaseTimes, Release, Store } from "../../store/store.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
+import type { Loaded } from "../request/loaded.js";
+import type { ReadRequest } from "../request/request.js";
 import type { TierSettings } from "../request/settings.js";
+import type { Waiters } from "../request/waiters.js";
 import { TickBatch } from "../tick/tick-batch.js";
-import type { InFlightLoad } from "./load-sharing.js";
 
 /** Renews the leases of the loads of this process, and releases them. */
 export class HeldLeases {
-  readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #channel: Channel;
-  readonly #settings: TierSettings;
+  readonly #parts: HeldLeasesParts;
   readonly #times: LeaseTimes;
   /** The loads whose leases are renewed, by token. */
   readonly #byToken = new Map<string, InFlightLoad>();
   readonly #releases: TickBatch<Release, boolean>;
   #renewTimer: Cancel | undefined;
-  /** When the timer is due. */
   #dueAt = Number.POSITIVE_INFINITY;
   #isRenewing = false;
   #isClosed = false;
 
-  constructor(store: Store, clock: Clock, channel: Channel, settings: TierSettings) {
-    this.#store = store;
-    this.#clock = clock;
-    this.#channel = channel;
-    this.#settings = settings;
-    const { leaseMs, storeTimeoutMs } = settings;
+  constructor(parts: HeldLeasesParts) {
+    this.#parts = parts;
+    const { leaseMs, storeTimeoutMs } = parts.settings;
     // Longer than `acquire` of the FailOpenStore waits: five budgets for many keys, and up to three
     // times as long in a busy process.
     this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 20 * storeTimeoutMs };
-    this.#releases = new TickBatch(clock, (releases) => store.release(releases));
+    this.#releases = new TickBatch(parts.clock, (releases) => parts.store.release(releases));
   }
 
   get size(): number {
     return this.#byToken.size;
   }
 
-  /** The leases that this process holds, oldest first, at most `max`. */
-  oldest(max: number): HeldLease[] {
-    return [...this.#byToken.values()].slice(0, max).map((inFlight) => {
-      const { request, startedAt, isRefresh, isStoring, waiters } = inFlight;
-      const { coordinate, digest } = request.key;
-      // Nobody was waiting when a refresh began.
-      const count = Math.max(0, waiters.count - (isRefresh ? 1 : 0));
-      return { coordinate, digest, startedAt, isRefresh, isStoring, waiters: count };
-    });
-  }
-
   /**
-   * Returns the times of `count` leases. Thousands of them are requested, renewed and used in many
-   * batches, one after the other; the leases of the first batches have to last until the last one
-   * has ended.
+   * Returns the times of `count` leases. Thousands are requested, renewed and used in many batches,
+   * and the leases of the first have to last until the last one has ended.
    */
   timesFor(count: number): LeaseTimes {
     if (count < MANY_LEASES) return this.#times;
-    const { leaseMs, storeTimeoutMs } = this.#settings;
+    const { leaseMs, storeTimeoutMs } = this.#parts.settings;
     return { ...this.#times, leaseMs: leaseMs + Math.ceil((count / 100) * storeTimeoutMs) };
   }
 
@@ -64,50 +47,44 @@ export class HeldLeases {
     this.#byToken.set(inFlight.token, inFlight);
     // A tick with thousands of keys takes many batches: when its loads begin, its leases may
     // already be due.
-    this.#renewAt(inFlight.askedAt + this.#settings.leaseMs / 3);
+    this.#renewAt(inFlight.askedAt + this.#parts.settings.leaseMs / 3);
   }
 
-  remove(inFlight: InFlightLoad): void {
-    this.#byToken.delete(inFlight.token);
+  remove({ token }: InFlightLoad): void {
+    this.#byToken.delete(token);
   }
 
   /**
-   * Ends a lease. Repeats that until it has ended by itself if the store may not have received it.
-   * Never rejects.
+   * Ends a lease, by default as if it had never been granted. Repeats that until it has ended by
+   * itself if the store may not have received it. Never rejects.
    */
-  async release(inFlight: InFlightLoad, end: LeaseEnd): Promise<void> {
-    this.#byToken.delete(inFlight.token);
-    const release = { key: inFlight.request.key.name, token: inFlight.token, ...end };
-    if (!(await this.tryRelease(release))) this.#releaseLater(release, FIRST_RELEASE_RETRY_MS);
-  }
-
-  /** Returns whether the lease was held and has been released. */
-  tryRelease(release: Release): Promise<boolean> {
-    return this.#releases.add(release).catch(() => false);
+  async release({ token, request }: Pick<InFlightLoad, "token" | "request">, end = ABANDONED): Promise<void> {
+    this.#byToken.delete(token);
+    await this.#release({ key: request.key.name, token, ...end }, FIRST_RELEASE_RETRY_MS);
   }
 
   /** A lease that is not held any more is not affected. */
-  #releaseLater(release: Release, delayMs: number): void {
-    if (delayMs >= this.#settings.leaseMs || this.#isClosed) return;
-    const retry = async (): Promise<void> => {
-      if (!this.#isClosed && !(await this.tryRelease(release))) this.#releaseLater(release, 2 * delayMs);
-    };
-    this.#clock.after(delayMs, () => void retry());
+  async #release(release: Release, retryMs: number): Promise<void> {
+    const { clock, settings } = this.#parts;
+    const isReleased = await this.#releases.add(release).catch(() => false);
+    if (isReleased || retryMs >= settings.leaseMs || this.#isClosed) return;
+    clock.after(retryMs, () => void (this.#isClosed || this.#release(release, 2 * retryMs)));
   }
 
   /** Releases all leases, so that other processes do not wait for them to expire. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#renewTimer?.();
-    await Promise.all([...this.#byToken.values()].map((inFlight) => this.release(inFlight, ABANDONED)));
+    await Promise.all([...this.#byToken.values()].map((inFlight) => this.release(inFlight)));
   }
 
   /** Renewals of thousands of leases take time and never overlap. */
   #renewAt(dueAt: number): void {
+    const { clock } = this.#parts;
     if (this.#isRenewing || this.#isClosed || dueAt >= this.#dueAt) return;
     this.#renewTimer?.();
     this.#dueAt = dueAt;
-    this.#renewTimer = this.#clock.after(Math.max(0, dueAt - this.#clock.now()), () => void this.#renew());
+    this.#renewTimer = clock.after(Math.max(0, dueAt - clock.now()), () => void this.#renew());
   }
 
   /**
@@ -115,27 +92,70 @@ export class HeldLeases {
    * expire. Never rejects.
    */
   async #renew(): Promise<void> {
+    const { clock, store, channel, settings } = this.#parts;
     this.#dueAt = Number.POSITIVE_INFINITY;
-    const now = this.#clock.now();
-    const { loadTimeoutMs, leaseMs } = this.#settings;
+    const now = clock.now();
     for (const [token, { startedAt }] of this.#byToken)
-      if (now - startedAt >= loadTimeoutMs) this.#byToken.delete(token);
+      if (now - startedAt >= settings.loadTimeoutMs) this.#byToken.delete(token);
     const renewed = [...this.#byToken.values()];
-    if (renewed.length === 0 || this.#isRenewing) return;
+    if (renewed.length === 0) return;
     this.#isRenewing = true;
     const holds = renewed.map(({ request, token }) => ({ key: request.key.name, token }));
-    const areHeld = await this.#store.renew(holds, this.timesFor(holds.length)).catch(() => []);
+    const areHeld = await store.renew(holds, this.timesFor(holds.length)).catch(() => []);
     for (const [index, isHeld] of areHeld.entries()) {
-      const inFlight = renewed[index] as InFlightLoad;
-      if (isHeld || !this.#byToken.delete(inFlight.token) || inFlight.isStoring) continue;
-      this.#channel.publish({ name: "lease.lost", ...subjectOf(inFlight.request.key) });
+      const { token, request, isStoring } = renewed[index] as InFlightLoad;
+      if (isHeld || !this.#byToken.delete(token) || isStoring) continue;
+      channel.publish({ name: "lease.lost", ...subjectOf(request.key) });
     }
     this.#isRenewing = false;
-    if (this.#byToken.size > 0) this.#renewAt(now + leaseMs / 3);
+    if (this.#byToken.size > 0) this.#renewAt(now + settings.leaseMs / 3);
   }
 }
 
-/** The delay before a failed release is repeated for the first time; it doubles each time. */
+interface HeldLeasesParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly channel: Channel;
+  readonly settings: TierSettings;
+}
+
+/** A lease as its grant describes it. A refresh job carries it to a worker. */
+export type Lease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt" | "position">;
+
+/** A request for the lease on a key. */
+export interface LeaseRequest {
+  readonly request: ReadRequest;
+  /** See `AcquireRequest.supersededAt`. */
+  readonly supersededAt: number;
+  /** See `AcquireRequest.endsFreshness`. */
+  readonly endsFreshness?: boolean;
+  /** Whether the load is a background refresh, which no reader waits for. */
+  readonly isRefresh: boolean;
+  /** Whether the entry held a value that may be served. A load that stores nothing leaves it. */
+  readonly hasValue: boolean;
+  /** Who waits for the load. Undefined: it is never aborted. */
+  readonly waiters?: Waiters | undefined;
+}
+
+export interface QueuedRequest extends LeaseRequest {
+  /** When it was made, on the clock of this process. */
+  readonly askedAt: number;
+}
+
+/** A load that runs in this process under a lease. `loaded` and `settled` never reject. */
+export interface InFlightLoad extends Lease, QueuedRequest {
+  /** On the clock of this process. */
+  readonly startedAt: number;
+  readonly waiters: Waiters;
+  /** What readers get. */
+  readonly loaded: Promise<Loaded>;
+  /** Whether the store accepted the value: not if the lease had ended. */
+  readonly settled: Promise<boolean>;
+  /** Whether its value is being stored, which ends the lease. */
+  isStoring: boolean;
+}
+
+/** Before a failed release is repeated for the first time; it doubles each time. */
 const FIRST_RELEASE_RETRY_MS = 100;
 
 /** From this number on, leases of one tick last longer by one time budget per 100. */
@@ -146,15 +166,3 @@ export type LeaseEnd = Omit<Release, keyof Hold>;
 
 /** As if the lease had never been granted. */
 export const ABANDONED: LeaseEnd = { outcome: "abandoned", holdMs: 0, body: new Uint8Array() };
-
-/** A lease that this process holds: its load runs, or its value is being stored. */
-export interface HeldLease {
-  readonly coordinate: string;
-  readonly digest: string;
-  /** On the clock of this process. */
-  readonly startedAt: number;
-  readonly isRefresh: boolean;
-  readonly isStoring: boolean;
-  /** The number of callers in this process that wait for it. */
-  readonly waiters: number;
-}

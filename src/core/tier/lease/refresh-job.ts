@@ -1,6 +1,8 @@
 import { CachedError } from "../../base/errors.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
+import type { Key } from "../../keys/key.js";
 import type { ReadRequest } from "../request/request.js";
+import type { Lease } from "./held-leases.js";
 
 /**
  * A refresh to be run by a worker: plain data that can be sent as JSON. It carries the lease, so
@@ -33,39 +35,30 @@ export interface RefreshJob {
  */
 export type RefreshQueue = (job: RefreshJob) => unknown;
 
-/** A granted lease, as handed to a worker. */
-export interface Handover {
-  readonly gen: string;
-  readonly token: string;
-  readonly grantedAt: number;
-  readonly position: number;
-}
-
 /**
- * Encodes the input of a request. Returns undefined if another process cannot make the request: the
+ * Creates the job for a request. Returns undefined if another process cannot make the request: the
  * value is private, the key needs the context, or the input cannot be encoded.
  */
-export function encodeInput(request: ReadRequest, packing: Packing): Encoded | undefined {
+export function writeJob(request: ReadRequest, lease: Lease, packing: Packing): Promise<RefreshJob> | undefined {
+  if (request.input === undefined) return undefined;
   try {
-    return request.input === undefined ? undefined : packing.encode(request.input());
+    return writeEncoded(request.key, packing.encode(request.input()), lease, packing);
   } catch {
     return undefined;
   }
 }
 
-/** Creates the job for a request with the encoded `input`. */
-export async function writeJob(
-  { key }: ReadRequest,
+async function writeEncoded(
+  { coordinate, name: key }: Key,
   input: Encoded,
-  lease: Handover,
+  { gen, token, grantedAt, position }: Lease,
   packing: Packing,
 ): Promise<RefreshJob> {
-  const { gen, token, grantedAt, position } = lease;
-  const sealed = packing.seal(await packing.pack(input), inputAad(key.name));
+  const sealed = packing.seal(await packing.pack(input), inputAad(key));
   return {
     format: 2,
-    coordinate: key.coordinate,
-    key: key.name,
+    coordinate,
+    key,
     input: Buffer.from(sealed).toString("base64"),
     gen: toBase64(gen),
     token: toBase64(token),
@@ -74,14 +67,11 @@ export async function writeJob(
   };
 }
 
-/** The associated data of an encrypted input, so that no entry of the same key can replace it. */
+/** So that no entry of the same key can replace an encrypted input. */
 const inputAad = (key: string): string => `${key} input`;
 
 /** Reads a job. Throws `CACHED_OPTION_INVALID` if `job` is not what `writeJob` returns. */
-export function readJob(
-  job: unknown,
-  packing: Packing,
-): Handover & { coordinate: string; key: string; input: unknown } {
+export function readJob(job: unknown, packing: Packing): Lease & { coordinate: string; key: string; input: unknown } {
   try {
     const { format, coordinate, key, input, gen, token, grantedAt, position } = job as RefreshJob;
     const areTexts = [coordinate, key, input, gen, token].every((text) => typeof text === "string");

@@ -22,14 +22,13 @@ import type { Modes } from "../shared/modes.js";
 import type { Loads } from "../source/loads.js";
 import { isRefusal } from "../source/sources.js";
 import { TickBatch } from "../tick/tick-batch.js";
-import { ABANDONED, type HeldLeases, type LeaseEnd } from "./held-leases.js";
-import type { InFlightLoad, Settled } from "./load-sharing.js";
+import { ABANDONED, type HeldLeases, type InFlightLoad, type LeaseEnd } from "./held-leases.js";
 
 /** Stores what loads under a lease return, or says how the lease ends. */
 export class Settlement {
   readonly #parts: SettlementParts;
   readonly #held: HeldLeases;
-  readonly #room = new ByteRoom(MAX_STORING_BYTES);
+  readonly #room = new ByteRoom();
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
 
   constructor(parts: SettlementParts, held: HeldLeases) {
@@ -38,8 +37,8 @@ export class Settlement {
     this.#storeRequests = new TickBatch(parts.clock, (requests) => parts.store.storeValues(requests));
   }
 
-  /** Stores the loaded value, or releases the lease. Never rejects. */
-  async settle(inFlight: InFlightLoad, loaded: Loaded): Promise<Settled> {
+  /** Stores the value, or releases the lease. Returns whether it is stored. Never rejects. */
+  async settle(inFlight: InFlightLoad, loaded: Loaded): Promise<boolean> {
     let isStored = false;
     try {
       const end = this.#endOf(inFlight, loaded);
@@ -53,7 +52,7 @@ export class Settlement {
       await this.#held.release(inFlight, isUnusable ? this.#unkept(inFlight, loaded.loadMs) : ABANDONED);
     }
     this.#held.remove(inFlight);
-    return { isStored };
+    return isStored;
   }
 
   /** Returns how the lease ends. Undefined: with the value, which can be stored. */
@@ -86,7 +85,7 @@ export class Settlement {
     return loaded.settings?.isSkipped === true ? this.#unkept(inFlight, loadMs) : undefined;
   }
 
-  /** Describes the error of a load, and reports it if other processes cannot get a copy. */
+  /** Describes an error. Reports one of which other processes cannot get an exact copy. */
   #describe({ error, forOthers = { error } }: FailedLoad, request: ReadRequest): Uint8Array {
     const { failures, store } = this.#parts;
     return failures.write(forOthers, request.key, (cause) => {
@@ -104,17 +103,14 @@ export class Settlement {
     return hasValue ? ABANDONED : { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: SKIPPED_MARK };
   }
 
-  /**
-   * Returns for how long readers load for themselves after a load whose result is its own callers'
-   * alone.
-   */
+  /** For how long readers load for themselves after a load whose result is its callers' alone. */
   holdMsOf(loadMs: number): number {
     return Math.min(Math.max(loadMs, MIN_SKIP_HOLD_MS), this.#parts.settings.errorBackoffMs);
   }
 
   /** Returns whether the value is stored, and fresh. Rejects if it cannot be packed or tagged. */
   async #store(inFlight: InFlightLoad, loaded: LoadedValue): Promise<boolean> {
-    const { key, policy } = inFlight.request;
+    const { key, tags, policy } = inFlight.request;
     // In bytes or characters.
     const size = loaded.content?.length ?? 0;
     let isStored = false;
@@ -122,17 +118,20 @@ export class Settlement {
     const room = this.#room.enter(size);
     try {
       // At once, like the encoding of the value: its source may go on to change it.
-      const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
+      const subjects = subjectsOfLoaded(tags, loaded);
       const request = await this.#requestFor(inFlight, loaded, subjects, room);
       if (request !== undefined) inFlight.isStoring = true;
       const outcome = request && (await this.#storeRequests.add(request));
-      isStored = outcome === "stored" && request !== undefined && request.grantedAt + request.freshMs >= 0;
-      if (isStored) this.#keep(inFlight, loaded, request as StoreRequest, subjects);
-      if (isStored) storedBytes = (request as StoreRequest).body.byteLength;
-      else if (outcome === "stored" && freshMsOf(policy, loaded) > 0)
-        this.#reportRefused(inFlight.request, outlived(key.coordinate, loaded.loadMs));
+      if (request !== undefined && outcome === "stored") {
+        isStored = request.grantedAt + request.freshMs >= 0;
+        if (isStored) {
+          this.#keep(inFlight, loaded, request.freshMs, subjects);
+          storedBytes = request.body.byteLength;
+        } else if (freshMsOf(policy, loaded) > 0)
+          this.#reportRefused(inFlight.request, outlived(key.coordinate, loaded.loadMs));
+      }
       // The store may not have received the value, or cannot take it.
-      if (request === undefined || outcome === "unavailable") await this.#held.release(inFlight, ABANDONED);
+      if (request === undefined || outcome === "unavailable") await this.#held.release(inFlight);
     } finally {
       this.#room.leave(size);
     }
@@ -141,17 +140,12 @@ export class Settlement {
   }
 
   /** Keeps in memory what the store has confirmed. */
-  #keep(
-    { request, position, askedAt }: InFlightLoad,
-    loaded: LoadedValue,
-    stored: StoreRequest,
-    subjects: readonly Subject[],
-  ): void {
+  #keep(inFlight: InFlightLoad, loaded: LoadedValue, freshMs: number, subjects: readonly Subject[]): void {
     const { memory, packing } = this.#parts;
+    const { request, grantedAt, position, askedAt } = inFlight;
     const { known, policy } = request;
     const { content, hint, loadMs } = loaded;
     if (memory === undefined || known === undefined || content === undefined) return;
-    const { grantedAt, freshMs } = stored;
     const entry = { grantedAt, loadMs, position, freshUntilAt: grantedAt + freshMs };
     try {
       const value = packing.decode(content);
@@ -162,23 +156,23 @@ export class Settlement {
   }
 
   /**
-   * Returns the request that stores a value. `room` resolves when it may be packed; undefined: now.
-   * Returns undefined if this process knows that one of its tags was invalidated during the load,
-   * or is being written: a value from before is not served anyway, by its position, but one that is
-   * read during a write can be stored after it.
+   * Returns the request that stores a value, which may be packed once there is `room`. Undefined if
+   * this process knows that one of its tags was invalidated during the load, or is being written: a
+   * value from before is not served anyway, by its position, but one that is read during a write
+   * can be stored after it.
    */
   async #requestFor(
     inFlight: InFlightLoad,
     loaded: LoadedValue,
     subjects: readonly Subject[],
-    room: Promise<void> | undefined,
+    room: Promise<void>,
   ): Promise<StoreRequest | undefined> {
     const { clock, random: randomNow, invalidations, packing } = this.#parts;
     const { gen, grantedAt, startedAt, position } = inFlight;
     const { key, policy } = inFlight.request;
     const { value, content, hint, settings, loadMs } = loaded;
     const maxAgeMs = freshMsOf(policy, loaded);
-    if (room !== undefined) await room;
+    await room;
     const packed = await packing.pack(content as Encoded);
     const elapsedMs = clock.now() - startedAt;
     if (invalidations.stateOf(subjects, position) === "changed") return undefined;
@@ -203,43 +197,34 @@ export class Settlement {
     };
   }
 
-  /** Returns for how long later callers get the error of a load. */
-  #errorMaxAgeMs(request: ReadRequest, error: unknown): number {
-    const { settings, random } = this.#parts;
-    const ownMs = this.#ownErrorMaxAgeMs(request, error);
-    return jittered(ownMs ?? settings.errorBackoffMs, ownMs === undefined ? 0.5 : request.policy.jitterRatio, random());
-  }
-
   /**
-   * Returns for how long the option says that the error of a load is shared. Undefined: it does not
-   * say, as of a whole response, or has made a mistake, which is reported and must not take the
-   * place of the error.
+   * Returns for how long later callers get the error of a load: as the option says, unless it makes
+   * a mistake, which is reported and must not take the place of the error.
    */
-  #ownErrorMaxAgeMs({ key }: ReadRequest, error: unknown): number | undefined {
-    const { channel, settings } = this.#parts;
-    const { errorMaxAgeMs } = settings;
+  #errorMaxAgeMs({ key, policy }: ReadRequest, error: unknown): number {
+    const { channel, settings, random } = this.#parts;
+    const { errorMaxAgeMs, errorBackoffMs } = settings;
     const { coordinate, kind } = key;
+    const report = (problem: string, cause?: unknown): void => {
+      const mistake = new CachedError(
+        "CACHED_OPTION_INVALID",
+        `createCache: \`loads.errorMaxAgeMs\`: expected a number from 0 to ${MAX_TIMER_MS} (milliseconds) or undefined, ${problem}; until then errors of \`${coordinate}\` are shared for \`loads.errorBackoffMs\``,
+        cause === undefined ? { coordinate } : { coordinate, cause },
+      );
+      channel.publish({ name: "lifetime.refused", ...subjectOf(key), error: mistake });
+    };
     // The error of one field in a response says nothing of the others.
-    if (errorMaxAgeMs === undefined || kind === "response") return undefined;
-    let problem: string;
-    let cause: unknown;
-    try {
-      const given: unknown = typeof errorMaxAgeMs === "number" ? errorMaxAgeMs : errorMaxAgeMs(error, coordinate);
-      if (given === undefined || given === null) return undefined;
-      if (typeof given === "number" && given >= 0 && given <= MAX_TIMER_MS) return given;
-      ignoreRejection(given);
-      problem = `got ${describeSetting(given)}`;
-    } catch (thrown) {
-      problem = "it threw an exception, the cause of this error";
-      cause = thrown;
-    }
-    const mistake = new CachedError(
-      "CACHED_OPTION_INVALID",
-      `createCache: \`loads.errorMaxAgeMs\`: expected a number from 0 to ${MAX_TIMER_MS} (milliseconds) or undefined, ${problem}; until then errors of \`${coordinate}\` are shared for \`loads.errorBackoffMs\``,
-      cause === undefined ? { coordinate } : { coordinate, cause },
-    );
-    channel.publish({ name: "lifetime.refused", ...subjectOf(key), error: mistake });
-    return undefined;
+    if (kind !== "response")
+      try {
+        const given: unknown = typeof errorMaxAgeMs === "function" ? errorMaxAgeMs(error, coordinate) : errorMaxAgeMs;
+        if (typeof given === "number" && given >= 0 && given <= MAX_TIMER_MS)
+          return jittered(given, policy.jitterRatio, random());
+        ignoreRejection(given);
+        if (given !== undefined && given !== null) report(`got ${describeSetting(given)}`);
+      } catch (thrown) {
+        report("it threw an exception, the cause of this error", thrown);
+      }
+    return jittered(errorBackoffMs, 0.5, random());
   }
 
   #reportRefused({ key }: ReadRequest, error: CachedError): void {
@@ -247,62 +232,41 @@ export class Settlement {
   }
 }
 
-/**
- * Lets values be worked on at the same time as long as they are `maxBytes` together; one alone in
- * any case.
- */
+/** Lets values of `MAX_STORING_BYTES` together be worked on at a time; one alone in any case. */
 class ByteRoom {
-  readonly #maxBytes: number;
   #bytes = 0;
   readonly #waiting: { readonly bytes: number; readonly enter: () => void }[] = [];
 
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
-
-  /**
-   * Resolves when there is room for `bytes`, which `leave` makes free. Undefined if there is room
-   * now.
-   */
-  enter(bytes: number): Promise<void> | undefined {
-    if (this.#waiting.length > 0 || !this.#fits(bytes)) {
-      return new Promise((enter) => {
-        this.#waiting.push({ bytes, enter });
-      });
-    }
-    this.#bytes += bytes;
-    return undefined;
+  /** Resolves when there is room for `bytes`, which `leave` makes free. */
+  enter(bytes: number): Promise<void> {
+    return new Promise((enter) => {
+      this.#waiting.push({ bytes, enter });
+      this.#admit();
+    });
   }
 
   leave(bytes: number): void {
     this.#bytes -= bytes;
-    for (let next = this.#waiting[0]; next !== undefined && this.#fits(next.bytes); next = this.#waiting[0]) {
+    this.#admit();
+  }
+
+  #admit(): void {
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      if (this.#bytes > 0 && this.#bytes + next.bytes > MAX_STORING_BYTES) return;
       this.#waiting.shift();
       this.#bytes += next.bytes;
       next.enter();
     }
   }
-
-  #fits(bytes: number): boolean {
-    return this.#bytes === 0 || this.#bytes + bytes <= this.#maxBytes;
-  }
 }
 
-/**
- * How long readers load for themselves after a load whose result is its own callers' alone, at
- * least.
- */
+/** See `holdMsOf`. */
 const MIN_SKIP_HOLD_MS = 50;
 
-/**
- * Values are packed and stored together up to this size, so that the packed ones never take more
- * memory.
- */
+/** What packed values take of memory at most. */
 const MAX_STORING_BYTES = 8 * 1024 * 1024;
 
-/**
- * How long those who have waited for a load can find its value: longer than until their next poll.
- */
+/** Longer than until the next poll of those who wait for the load. */
 const FOR_WAITERS_MS = 2_000;
 
 /** The option that says for how long an error is shared. */
@@ -323,7 +287,6 @@ export interface SettlementParts {
   readonly settings: TierSettings & { readonly errorMaxAgeMs: ErrorMaxAgeMs | undefined };
 }
 
-/** The value has outlived its policy before it was stored, so that every reader loads. */
 const outlived = (coordinate: string, loadMs: number): CachedError =>
   new CachedError(
     "CACHED_VALUE_EXPIRED",
@@ -331,9 +294,6 @@ const outlived = (coordinate: string, loadMs: number): CachedError =>
     { coordinate },
   );
 
-/**
- * Other processes would get another error than the load has thrown, so they load for themselves.
- */
 function unshared(coordinate: string, cause: unknown): CachedError {
   const got =
     cause instanceof Unstorable

@@ -14,9 +14,7 @@ export class Waiting {
   readonly #byKey = new Multimap<string, Watch>();
   /** The next poll of each window, by the number of the window. */
   readonly #polls = new Map<number, Poll>();
-  /**
-   * As far as the last wait has shown. A store may send none, or a connection be broken unnoticed.
-   */
+  /** As far as the last wait has shown. A store may send none, or a connection break unnoticed. */
   #doMessagesArrive = false;
 
   constructor(clock: Clock, random: Random) {
@@ -29,14 +27,8 @@ export class Waiting {
    * until `end`. A change between two waits ends the next one at once.
    */
   watch(key: string): Watch {
-    const watch: Watch = {
-      key,
-      dueAt: Number.POSITIVE_INFINITY,
-      isPollNext: false,
-      wasPolled: false,
-      missed: undefined,
-      resume: undefined,
-    };
+    const idle = { isPollNext: false, wasPolled: false, missed: undefined, resume: undefined };
+    const watch: Watch = { key, dueAt: Number.POSITIVE_INFINITY, ...idle };
     this.#byKey.add(key, watch);
     return watch;
   }
@@ -61,10 +53,7 @@ export class Waiting {
     });
   }
 
-  /**
-   * Returns the poll of the window that ends in `delayMs`, which is then, or up to a window
-   * earlier.
-   */
+  /** Returns the poll of the window that ends in `delayMs`: then, or up to a window earlier. */
   #pollIn(delayMs: number): Poll {
     const dueAt = this.#clock.now() + delayMs;
     const window = Math.floor(dueAt / POLL_WINDOW_MS);
@@ -105,10 +94,7 @@ type Woken =
   | { readonly kind: "poll" };
 
 const FIRST_POLL_MS = 50;
-/**
- * The same while messages arrive. A poll then finds something only if a message was lost, and costs
- * the store a read.
- */
+/** While messages arrive. A poll then finds something only if a message was lost. */
 const LATE_FIRST_POLL_MS = 200;
 const MAX_POLL_MS = 400;
 /** Waiters that are due within the same window poll together, so that they share one store read. */

@@ -237,7 +237,7 @@ export class Hits implements ReadPath {
     }
     const { value, parts } = decoded;
     const { hint, subjects } = parts;
-    if (hasMoreTags(request, subjects)) leases.noteTagsOfLoads(request.key.coordinate);
+    if (hasMoreTags(request, subjects)) leases.taggedByLoads.add(request.key.coordinate);
     const isDue = isStale || (isFresh && isDueEarly(entry, request.policy, now, random));
     if (isDue && !this.#isClosed) this.misses.refresh(request, entry, now, isSoft);
     const outcome = outcomeOf(freshness, "hit");

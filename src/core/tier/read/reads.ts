@@ -34,7 +34,7 @@ export class Reads extends Hits {
 
   /** Returns whether values like that of the request have tags derived from them. */
   hasResultTags({ key, tags }: Pick<ReadRequest, "key" | "tags">): boolean {
-    return tags.subjectsOf !== undefined || this.#parts.leases.isTaggedByLoads(key.coordinate);
+    return tags.subjectsOf !== undefined || this.#parts.leases.taggedByLoads.has(key.coordinate);
   }
 
   /**

@@ -5,7 +5,7 @@ import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
 import { type DecodedValue, decodeFailure } from "../entry/entry-decoder.js";
 import type { Failures, Thrown } from "../entry/failure.js";
-import type { UnleasedLoads } from "../lease/load-sharing.js";
+import type { LoadSharing } from "../lease/load-sharing.js";
 import { errorOf, freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
 import {
   type DecodedHolder,
@@ -181,7 +181,7 @@ export class Responder {
       return this.#valueOfBypass(request, loaded, true);
     }
     const askedAt = this.#parts.clock.now();
-    const shared = await this.#parts.unleasedLoads.share(request, enclosingKeys.size > 0, begin);
+    const shared = await this.#parts.sharing.share(request, enclosingKeys.size > 0, begin);
     reportWait(request, shared, this.#parts.clock.now() - askedAt, this.#parts.channel);
     const isOwn = shared.request === request;
     const isShared = isOwn || !isUnshareable(shared.loaded, request);
@@ -266,7 +266,7 @@ export interface ResponderParts {
   readonly packing: Packing;
   readonly decoder: ValueDecoder;
   readonly loads: Loads;
-  readonly unleasedLoads: UnleasedLoads;
+  readonly sharing: LoadSharing;
   readonly failures: Failures;
   /**
    * Called with a request whose load has shown that its caller is not one of those for whom the

@@ -35,23 +35,18 @@ export class InvalidationClock extends KnownPositions {
   readonly #recent = new Set<string>();
   #lost: Lost = { hard: new Map(), soft: new Map() };
   #fetching: Promise<void> | undefined;
-  #starting: Promise<boolean> | undefined;
-  #isRepairing = false;
-  #isVerifying = false;
-  #isOutrunning = false;
+  /** What is to be done after a pause, or under way. */
+  readonly #tasks = new Set<Task>();
   #isClosed = false;
   #storeNow = 0;
-  /**
-   * On its own clock: this process knows everything that was invalidated, and confirmed, before
-   * then.
-   */
+  /** On its own clock: this process knows what was invalidated, and confirmed, before then. */
   asOf = Number.NEGATIVE_INFINITY;
-  /** The number of the latest read that has confirmed it. */
+  /** The latest read that has confirmed it. */
   confirmedRead = 0;
   /**
-   * When the log last did not go on from what this process knew, on its own clock. The position of
-   * an entry that was read before cannot be compared: the store may have lost the records up to it,
-   * and have made others with earlier positions since.
+   * When the log last did not go on from what this process knew, on its own clock. Positions of
+   * entries that were read before cannot be compared: the store may have lost the records up to
+   * them, and have made others with earlier positions since.
    */
   restartedAt = Number.NEGATIVE_INFINITY;
 
@@ -70,10 +65,7 @@ export class InvalidationClock extends KnownPositions {
     if (storeNow > this.#storeNow) this.#storeNow = storeNow;
   }
 
-  /**
-   * Notes that a read which was sent at `sentAt` has shown a head that this process has caught up
-   * with. `nth`: its number, if it has one.
-   */
+  /** Notes that this process knows the head that the read `nth`, sent at `sentAt`, has shown. */
   confirm(sentAt: number, nth = 0): void {
     if (sentAt > this.asOf) this.asOf = sentAt;
     if (nth > this.confirmedRead) this.confirmedRead = nth;
@@ -81,9 +73,8 @@ export class InvalidationClock extends KnownPositions {
 
   /**
    * Under which loads begin now: the latest position that a read has shown, or a confirmed
-   * invalidation. The log can have later records that a store with several nodes has not copied
-   * yet, and may lose. Undefined: nothing is known of the clock, so nothing can be loaded under a
-   * lease.
+   * invalidation. Later records of the log may not be in all nodes yet, and be lost. Undefined:
+   * nothing is known of the clock, so nothing can be loaded under a lease.
    */
   get origin(): ClockOrigin | undefined {
     const [known, shown] = [this.#known, this.#shown];
@@ -92,17 +83,12 @@ export class InvalidationClock extends KnownPositions {
     return shown.position <= known.position ? shown : known;
   }
 
-  /**
-   * The latest position that was shown: whatever is read outside of the store from now on is not
-   * older. 0: none was.
-   */
+  /** What is read outside of the store from now on is not older. 0: no position was shown. */
   get shownPosition(): number {
     return this.#shown?.epoch === this.epoch ? Math.max(this.position, this.#shown?.position ?? 0) : this.position;
   }
 
-  /**
-   * Returns whether entries that were read together with `head` can be evaluated without waiting.
-   */
+  /** Whether entries that were read together with `head` can be evaluated without waiting. */
   isAt(head: Buffer | undefined): boolean {
     return head !== undefined && this.#head?.equals(head) === true;
   }
@@ -137,28 +123,18 @@ export class InvalidationClock extends KnownPositions {
     this.#isClosed = true;
   }
 
-  /**
-   * Whether this process knows every invalidation up to a head, which may be that of an earlier
-   * reply or another copy.
-   */
+  /** Whether this process knows every invalidation up to a head, which may be an earlier one. */
   #includes({ epoch, position, nonce }: ClockHead): boolean {
     const known = this.#known;
     if (known?.epoch !== epoch || known.position < position) return false;
     if (known.position === position) return known.nonce === nonce;
     if (!this.#recent.has(nonce)) return false;
-    this.#verifyLater();
-    return true;
-  }
-
-  /** Finds out soon whether the log still has the last record that this process knows. */
-  #verifyLater(): void {
-    if (this.#isVerifying) return;
-    this.#isVerifying = true;
-    this.#later(VERIFY_AFTER_MS, async () => {
-      this.#isVerifying = false;
-      const head = readHead(await this.#store.appendClock([]));
-      if (head !== undefined) await this.#fetchOnce(head);
+    // Soon finds out whether the log still has the last record that this process knows.
+    void this.#later("verify", VERIFY_AFTER_MS, async () => {
+      const current = readHead(await this.#store.appendClock([]));
+      if (current !== undefined) await this.#fetchOnce(current);
     });
+    return true;
   }
 
   /**
@@ -166,18 +142,25 @@ export class InvalidationClock extends KnownPositions {
    * log has lost, so that those who know it find out.
    */
   #outrun(): void {
-    if (this.#isOutrunning) return;
-    this.#isOutrunning = true;
-    void this.#store.appendClock([writeRecord({ kind: "hard", subjects: [] })]).then(ignore, ignore);
-    this.#later(VERIFY_AFTER_MS, async () => {
-      this.#isOutrunning = false;
-    });
+    if (this.#later("outrun", VERIFY_AFTER_MS, async () => undefined) !== undefined)
+      void this.#store.appendClock([writeRecord({ kind: "hard", subjects: [] })]).then(ignore, ignore);
   }
 
-  /** Calls `work` after a pause. What it rejects with has been reported by the store. */
-  #later(pauseMs: number, work: () => Promise<void>): void {
-    this.#time.after(pauseMs, () => {
-      if (!this.#isClosed) void work().catch(ignore);
+  /**
+   * Calls `work` after a pause, unless the task is to be done already. Resolves when it has ended.
+   * The store reports its failures itself.
+   */
+  #later(task: Task, pauseMs: number, work: () => Promise<void>): Promise<void> | undefined {
+    if (this.#tasks.has(task)) return undefined;
+    this.#tasks.add(task);
+    return new Promise((resolve) => {
+      const run = async (): Promise<void> => {
+        if (this.#isClosed) return;
+        await work().catch(ignore);
+        this.#tasks.delete(task);
+        resolve();
+      };
+      this.#time.after(pauseMs, () => void run());
     });
   }
 
@@ -205,19 +188,14 @@ export class InvalidationClock extends KnownPositions {
     return head.position;
   }
 
-  /**
-   * Notes what this process is about to invalidate: what it knows, and loads until the invalidation
-   * is confirmed, counts as older.
-   */
+  /** What this process knows, and loads until an invalidation is confirmed, counts as older. */
   preempt(invalidated: Invalidated, kind: InvalidatingKind): void {
     if (this.#known === undefined) return;
     this.changes++;
     for (const subject of this.allOf(invalidated)) this.raise(kind, subject, this.#known.position + 0.5);
   }
 
-  /**
-   * Finds out what has been invalidated, without a read. Resolves to whether it did. Never rejects.
-   */
+  /** `catchUp` without a read. Never rejects. */
   async follow(): Promise<boolean> {
     return this.catchUp(await this.#store.appendClock([]).catch(() => undefined));
   }
@@ -228,28 +206,13 @@ export class InvalidationClock extends KnownPositions {
    */
   async hear(bytes: Buffer): Promise<void> {
     const head = readHead(bytes);
-    const isNews = ({ epoch, position }: ClockHead): boolean =>
-      epoch === this.#known?.epoch && position > this.#known.position;
-    try {
-      // The first fetch may have begun before the message.
-      for (let fetches = 0; fetches < 2 && head !== undefined && isNews(head); fetches++) await this.#fetchOnce(head);
-    } catch {
-      // The store reports its failures itself.
-    }
+    // The first fetch may have begun before the message.
+    for (let fetches = 0; fetches < 2; fetches++)
+      if (head !== undefined && head.epoch === this.#known?.epoch && head.position > this.#known.position)
+        await this.#fetchOnce(head).catch(ignore);
   }
 
-  /**
-   * `follow` for the first time, at once for all who ask meanwhile, so that they go on in their
-   * order. Never rejects.
-   */
-  async start(): Promise<void> {
-    this.#starting ??= this.follow().finally(() => {
-      this.#starting = undefined;
-    });
-    await this.#starting;
-  }
-
-  /** Reads the log, or waits for a read that is under way: two of them must not overlap. */
+  /** Reads the log, or waits for a read that is under way: two must not overlap. */
   #fetchOnce(head: ClockHead): Promise<void> {
     this.#fetching ??= this.#fetch(head).finally(() => {
       this.#fetching = undefined;
@@ -257,9 +220,7 @@ export class InvalidationClock extends KnownPositions {
     return this.#fetching;
   }
 
-  /**
-   * Reads the records after the known ones, or all of them if the log does not go on from there.
-   */
+  /** Reads the records after the known ones, or all if the log does not go on from there. */
   async #fetch(head: ClockHead): Promise<void> {
     const known = this.#known;
     const from = known && known.endsAt - known.lastBytes - head.beginsAt;
@@ -305,13 +266,10 @@ export class InvalidationClock extends KnownPositions {
 
   /** Appends what the log has lost, unless another process does so first. */
   #repairLater(ratio: Random): void {
-    if (this.#isRepairing || this.#lost.hard.size + this.#lost.soft.size === 0) return;
-    this.#isRepairing = true;
-    this.#later(REPAIR_WITHIN_MS * ratio(), async () => {
-      await this.#repair().catch(ignore);
-      this.#isRepairing = false;
-      this.#repairLater(() => 1);
-    });
+    if (this.#lost.hard.size + this.#lost.soft.size > 0)
+      void this.#later("repair", REPAIR_WITHIN_MS * ratio(), () => this.#repair())?.then(() =>
+        this.#repairLater(() => 1),
+      );
   }
 
   async #repair(): Promise<void> {
@@ -372,15 +330,14 @@ export class InvalidationClock extends KnownPositions {
   }
 }
 
-/** How many subjects one record has at most, since appending it blocks the server. */
+/** Of one record: appending it blocks the server. */
 const MAX_SUBJECTS = 10_000;
-/** How often a process reads the log again before it gives up for the reads that wait. */
+/** How often the log is read again for the reads that wait. */
 const MAX_FETCHES = 3;
-/** The pause before a process that has seen an earlier head than it knows reads the log. */
 const VERIFY_AFTER_MS = 100;
-/** The longest pause before a process repeats what the log has lost: others may do so first. */
+/** Another process may repeat first what the log has lost. */
 const REPAIR_WITHIN_MS = 200;
-/** How many records a process recognizes in an earlier head. */
+/** How many records are recognized in an earlier head. */
 const MAX_RECENT = 1_000;
 
 /** The last record of the log that a process knows. */
@@ -391,14 +348,12 @@ interface Known extends ClockOrigin {
   readonly lastBytes: number;
 }
 
+type Task = "verify" | "outrun" | "repair";
 type Lost = Readonly<Record<InvalidatingKind, Map<Subject, number>>>;
 
 const ignore = (): void => undefined;
 
-/**
- * Divides subjects into as many as one record has at most. A record without subjects is one as
- * well.
- */
+/** Divides subjects into as many as one record has at most. No subjects make one record as well. */
 function inRecords(subjects: readonly Subject[]): (readonly Subject[])[] {
   const count = Math.max(1, Math.ceil(subjects.length / MAX_SUBJECTS));
   return Array.from({ length: count }, (_, nth) => subjects.slice(nth * MAX_SUBJECTS, (nth + 1) * MAX_SUBJECTS));

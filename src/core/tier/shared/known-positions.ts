@@ -16,11 +16,9 @@ export class KnownPositions {
   readonly #subjects: Subjects;
   /** Remembered, as hits ask and each is a digest. As many as the schemas have. */
   readonly #coordinates = new Map<string, Subject>();
-  /** The position of the latest invalidation that is known. */
+  /** Of the latest invalidation that is known. */
   latest = 0;
-  /**
-   * That of the last record that is known, whatever it invalidates: no entry can have a later one.
-   */
+  /** Of the last record that is known, whatever it invalidates: no entry can have a later one. */
   position = 0;
   /** The first `position` that was known: nothing was read before. */
   firstPosition = 0;
@@ -39,40 +37,28 @@ export class KnownPositions {
     this.#subjects = subjects;
   }
 
-  /**
-   * Returns the position before which nothing with these subjects counts: that of their last
-   * invalidation, or the floor.
-   */
+  /** The position before which nothing with these subjects counts. */
   latestOf(subjects: readonly Subject[]): number {
     return latestIn(this.positions.hard, subjects, this.floor);
   }
 
-  /**
-   * Returns the position at which one of these subjects was last invalidated, as far as that is
-   * known; else 0.
-   */
+  /** When one of these subjects was last invalidated, as far as is known; else 0. */
   lastOf(kind: InvalidatingKind, subjects: readonly Subject[]): number {
     return latestIn(this.positions[kind], subjects, 0);
   }
 
-  /** Returns the position before which no entry of a request counts, whatever its own tags. */
+  /** The position before which no entry of a request counts, whatever its own tags. */
   oldestOf({ key, tags }: Written): number {
     return Math.max(this.latestOf(tags.subjects), this.#latestOfKey(this.positions.hard, key));
   }
 
-  /**
-   * Whether an entry is of this epoch, not older than the floor, and not older than an invalidation
-   * of itself, its coordinate or the prefix.
-   */
+  /** Whether an entry is not older than an invalidation of itself, its coordinate or the prefix. */
   counts({ epoch, position }: ClockOrigin, key: EntryKey): boolean {
     if (epoch !== this.epoch || position < this.floor) return false;
     return position >= this.latest || position >= this.#latestOfKey(this.positions.hard, key);
   }
 
-  /**
-   * Whether nothing that an entry depends on was invalidated after `position`, hard or softly.
-   * `subjects`: its tags.
-   */
+  /** Whether nothing that an entry with tags depends on was invalidated later, hard or softly. */
   isUntouched(position: number, key: EntryKey, subjects: readonly Subject[]): boolean {
     if (position < this.floor) return false;
     if (position >= this.latest) return true;
@@ -118,19 +104,13 @@ export class KnownPositions {
     );
   }
 
-  /**
-   * Returns the subjects of invalidations by key that name the keys of a coordinate in another form
-   * than this key has.
-   */
+  /** The subjects of invalidations that name keys of this coordinate in another form. */
   otherFormsOf({ coordinate, form }: Pick<EntryKey, "coordinate" | "form">): readonly Subject[] {
     const forms = this.#formsOf.get(this.#coordinateOf(coordinate));
     return forms === undefined ? [] : [...forms].flatMap(([other, subject]) => (other === form ? [] : [subject]));
   }
 
-  /**
-   * Returns the position at which a key, its coordinate, everything or another form of the key was
-   * last invalidated; else 0.
-   */
+  /** When a key, its coordinate, everything or another form of it was last invalidated; else 0. */
   #latestOfKey(positions: Positions, key: EntryKey): number {
     if (positions.size === 0) return 0;
     const { everything, entry } = this.#subjects;
@@ -146,17 +126,14 @@ export class KnownPositions {
     return subject;
   }
 
-  /**
-   * Adds to the subjects of a value what invalidates it since it contains entries of a coordinate,
-   * and none in a form.
-   */
+  /** Adds what invalidates a value that contains entries of a coordinate, and none in a form. */
   #withOtherForms(subjects: readonly Subject[]): readonly Subject[] {
     if (this.#forms.size === 0) return subjects;
     const forms = subjects.flatMap((coordinate) => [...(this.#formsOf.get(coordinate)?.values() ?? [])]);
     return [...subjects, ...forms.filter((subject) => !subjects.includes(-subject))];
   }
 
-  /** Returns all subjects of an invalidation, those of this process for its key forms included. */
+  /** All subjects of an invalidation, those of this process for its key forms included. */
   protected allOf({ subjects, forms = [] }: Invalidated): readonly Subject[] {
     return [...subjects, ...forms.map((form) => this.#subjectOfForm(form))];
   }
@@ -232,10 +209,7 @@ export class KnownPositions {
   }
 }
 
-/**
- * What the invalidations since a value was loaded have done to it: nothing, made it stale (soft),
- * or outdated it.
- */
+/** What invalidations have done to a value: nothing, made it stale (soft), or outdated it. */
 export type TagsState = "current" | "stale" | "changed";
 
 /** What identifies an entry in all variants of its key form. */
@@ -254,9 +228,7 @@ export interface Written {
 
 type Positions = Map<Subject, number>;
 
-/**
- * For how long the end of a write is remembered, so that a begin that arrives late has no effect.
- */
+/** For how long the end of a write is remembered: a begin that arrives later has no effect. */
 const ENDED_MICROS = 60_000_000;
 
 export const KINDS = ["hard", "soft"] as const;

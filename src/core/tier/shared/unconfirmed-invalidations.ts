@@ -8,9 +8,8 @@ import type { EntryIdentity, Subject } from "../../keys/key.js";
 export class UnconfirmedInvalidations {
   readonly #keys = new Map<string, EntryIdentity>();
   /**
-   * The number of the `add` call that added a name last. `subjects`: what entries are tagged with
-   * that contain others, such as responses, for all names. `clear`: has one name, if everything has
-   * to be invalidated.
+   * The `add` call that added a name last. `subjects`: the tags of responses and other entries that
+   * contain the named ones. `clear`: has one name, if everything has to be invalidated.
    */
   readonly #addedBy = {
     keys: new Map<string, number>(),
@@ -20,10 +19,7 @@ export class UnconfirmedInvalidations {
     clear: new Map<"*", number>(),
   };
   #addCount = 0;
-  /**
-   * Whether everything may be read from the store now: there are none. Not computed, since every
-   * hit asks.
-   */
+  /** Whether there are none. Not computed, since every hit asks. */
   allowReads = true;
 
   get size(): number {
@@ -31,26 +27,20 @@ export class UnconfirmedInvalidations {
     return keys.size + tags.size + coordinates.size + clear.size;
   }
 
-  get counts(): UnconfirmedCounts {
-    const { keys, tags, coordinates, clear } = this.#addedBy;
-    return { keys: keys.size, tags: tags.size, coordinates: coordinates.size, everything: clear.size > 0 };
+  /** Whether everything has to be invalidated. */
+  get isClear(): boolean {
+    return this.#addedBy.clear.size > 0;
   }
 
-  /**
-   * `subjects`: those of all names. Returns whether the names became too many to hold with this
-   * call.
-   */
+  /** `subjects`: those of all names. Returns whether the names became too many with this call. */
   add(
     { keys, tags, coordinates = [], isClear = false }: InvalidationNames,
     subjects: readonly Subject[] = tags,
   ): boolean {
     const addedBy = this.#addedBy;
     const nth = ++this.#addCount;
-    if (isClear) this.addClear();
-    if (addedBy.clear.size > 0) {
-      if (keys.length + tags.length + coordinates.length > 0) addedBy.clear.set("*", this.#addCount);
-      return false;
-    }
+    if (isClear || (this.isClear && keys.length + tags.length + coordinates.length > 0)) this.addClear();
+    if (this.isClear) return false;
     // As many as the schemas and loaders of this process have.
     for (const coordinate of coordinates) addedBy.coordinates.set(coordinate, nth);
     for (const key of keys) {
@@ -71,24 +61,18 @@ export class UnconfirmedInvalidations {
     this.allowReads = false;
   }
 
-  /**
-   * Returns whether an entry of `key`, under one of `tags`, or with a part under one of them may be
-   * one that should be gone.
-   */
+  /** Whether an entry of `key`, or one under one of `tags`, may be one that should be gone. */
   has(key: EntryIdentity | undefined, tags: { readonly subjects: readonly Subject[] }): boolean {
     if (this.allowReads) return false;
-    const { keys, coordinates, subjects, clear } = this.#addedBy;
-    if (clear.size > 0) return true;
+    if (this.isClear) return true;
+    const { keys, coordinates, subjects } = this.#addedBy;
     const isOfKey = key !== undefined && (keys.has(identityOf(key)) || coordinates.has(key.coordinate));
     return isOfKey || tags.subjects.some((subject) => subjects.has(subject));
   }
 
-  /**
-   * Returns all names, and what removes those that were not added again when the store has
-   * confirmed them.
-   */
-  snapshot(): PendingInvalidation & { confirm(): void } {
-    const { tags, coordinates, clear } = this.#addedBy;
+  /** Returns all names. `confirm` removes those that were not added again since. */
+  snapshot(): Required<InvalidationNames> & { confirm(): void } {
+    const { tags, coordinates } = this.#addedBy;
     const upTo = this.#addCount;
     const confirm = (): void => {
       for (const names of Object.values(this.#addedBy) as Map<unknown, number>[])
@@ -100,7 +84,7 @@ export class UnconfirmedInvalidations {
       keys: [...this.#keys.values()],
       tags: [...tags.keys()],
       coordinates: [...coordinates.keys()],
-      isClear: clear.size > 0,
+      isClear: this.isClear,
       confirm,
     };
   }
@@ -116,33 +100,26 @@ export interface InvalidationNames {
   readonly isClear?: boolean;
 }
 
-export type PendingInvalidation = Required<InvalidationNames>;
-
-export interface UnconfirmedCounts {
-  readonly keys: number;
-  readonly tags: number;
-  readonly coordinates: number;
-  readonly everything: boolean;
-}
-
 export const MAX_NAMES = 10_000;
 
-/** Returns what the names of an entry in all variants with the same key form have in common. */
-export const identityOf = ({ coordinate, digest }: EntryIdentity): string => `${coordinate}:${digest}`;
+/** What an entry has in common in all variants of its key form. */
+const identityOf = ({ coordinate, digest }: EntryIdentity): string => `${coordinate}:${digest}`;
 
 /** What this process has invalidated last, for requests that remember what they have read. */
-export class RecentInvalidations implements InvalidationCount {
+export class RecentInvalidations {
   /** The `count` of the last invalidation of each coordinate, entry (`identityOf`) and tag. */
   readonly #lastOf = new Map<string | Subject, number>();
-  /**
-   * The `count` of the last invalidation that concerns everything, or of which the names were
-   * dropped.
-   */
+  /** The `count` of the last one that concerns everything, or of which the names were dropped. */
   #allNth = 0;
   /** The `count` of the last invalidation of a tag. */
   #tagNth = 0;
+  /** Changes when an invalidation by this process begins and when it has ended. */
   count = 0;
 
+  /**
+   * Whether something that concerns an entry may have been invalidated since there were `count`.
+   * `subjects`: the tags known before its load. `hasResultTags`: any tag can be one of its value.
+   */
   hasChangedSince(count: number, key: EntryIdentity, subjects: readonly Subject[], hasResultTags: boolean): boolean {
     if (this.count === count) return false;
     const isLater = (name: string | Subject): boolean => (this.#lastOf.get(name) ?? 0) > count;
@@ -160,13 +137,4 @@ export class RecentInvalidations implements InvalidationCount {
   }
 }
 
-/** What this process has invalidated since some moment. */
-export interface InvalidationCount {
-  /** Changes when an invalidation by this process begins and when it has ended. */
-  readonly count: number;
-  /**
-   * Whether something that concerns an entry may have been invalidated since there were `count`.
-   * `subjects`: the tags known before its load. `hasResultTags`: any tag can be one of its value.
-   */
-  hasChangedSince(count: number, key: EntryIdentity, subjects: readonly Subject[], hasResultTags: boolean): boolean;
-}
+export type InvalidationCount = Pick<RecentInvalidations, "count" | "hasChangedSince">;

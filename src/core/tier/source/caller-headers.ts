@@ -56,11 +56,10 @@ function withoutCallerHeaders(value: unknown, depth: number): unknown {
 function sharedHeaders(headers: unknown): unknown {
   if (typeof headers !== "object" || headers === null) return headers;
   const isFlat = Array.isArray(headers) && typeof headers[0] === "string";
-  const iterable = headers as Iterable<[string, unknown]>;
   const entries: readonly [string, unknown][] = isFlat
     ? headers.flatMap((name: string, at): [string, unknown][] => (at % 2 === 0 ? [[name, headers[at + 1]]] : []))
     : Symbol.iterator in headers
-      ? [...iterable]
+      ? [...(headers as Iterable<[string, unknown]>)]
       : Object.entries(headers);
   const kept = entries.filter(([name]) => !OF_CALLER.test(name));
   if (kept.length === entries.length) return headers;

@@ -4,14 +4,10 @@ import type { Key } from "../../keys/key.js";
 
 /*
  * What an error says about its reason, in the words of HTTP, gRPC, GraphQL and the libraries that
- * users have: by default, whether the caller may not have the value, and whether the source is in
- * trouble.
+ * users have. Both functions may throw: errors can have getters.
  */
 
-/**
- * Returns whether an error says that the caller may not have the value, by default. May throw:
- * errors can have getters.
- */
+/** Whether an error says that the caller may not have the value, by default. */
 export const saysNotAllowed = (thrown: unknown): boolean =>
   [thrown, ...partsOfError(thrown)].some((one) => signsOf(one).some(isRefusalOfCaller));
 
@@ -40,9 +36,7 @@ function signsOf(thrown: unknown): ErrorSigns[] {
   return signs;
 }
 
-/**
- * Returns the errors that an error consists of: an AggregateError, or what a GraphQL client throws.
- */
+/** Returns the parts of an AggregateError, or of what a GraphQL client throws. */
 function partsOfError(thrown: unknown): readonly unknown[] {
   const error = propertiesOf(thrown);
   const parts = error?.errors ?? error?.graphQLErrors ?? propertiesOf(error?.response)?.errors;
@@ -112,8 +106,8 @@ const ANSWER_NAME =
   /(?<!Module|Host)NotFound(?:Error|Exception)$|^(?:Bad(?:Request|UserInput)|UserInput|Gone|Conflict|UnprocessableEntity|InvalidArgument|Cast)(?:Error|Exception)$/;
 
 /**
- * Whether an error says that the source is in trouble, or nothing; false: it has answered that it
- * has no value. May throw: errors can have getters.
+ * Whether an error says that the source is in trouble, or nothing, by default; false: it has
+ * answered that it has no value.
  */
 export function saysSourceFailed(thrown: unknown): boolean {
   const said = signsOf(thrown).map(saysTrouble);
@@ -130,10 +124,7 @@ function saysTrouble({ codes, statuses, grpcCode, names }: ErrorSigns): boolean 
   return undefined;
 }
 
-/**
- * Returns what a function says of an error. Undefined if it throws: that must not take the place of
- * the error.
- */
+/** Returns what a function says of an error, in whose place nothing that it throws must come. */
 export function ask(
   says: (error: unknown, coordinate: string) => unknown,
   error: unknown,
@@ -153,7 +144,6 @@ export function ask(
 export class CallerErrors {
   readonly #clock: Clock;
   readonly #unsharedMs: number;
-  /** `unsharedUntil`: on the clock of this process. */
   readonly #seriesOf = new LRUCache<string, { count: number; unsharedUntil: number }>({ max: MAX_KEYS });
 
   constructor(clock: Clock, unsharedMs: number) {

@@ -2,6 +2,7 @@ import { CachedError, type ErrorCode } from "../../base/errors.js";
 import { TooLarge, Unstorable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
 import { PromiseFound } from "../../codec/settled.js";
+import type { Key } from "../../keys/key.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { type Excess, LoadedValue, type Refusal } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
@@ -10,50 +11,44 @@ import { subjectsOfLoaded } from "../request/served-report.js";
 import type { SingleLoad, Waiters } from "../request/waiters.js";
 import type { PrivateValues } from "./private-values.js";
 
-export interface LoadResult {
+/** What a load has returned, and what it has said about it. */
+interface LoadResult {
   readonly value: unknown;
   readonly settings: OwnSettings | undefined;
   readonly loadMs: number;
-  /**
-   * Whether the value is known not to be storable, so that it is encoded only if others want
-   * copies.
-   */
+  /** Whether it is known not to be storable, so that it is encoded only if others want copies. */
   readonly isUncacheable: boolean;
-  /**
-   * Whether promises in it have been waited for. Otherwise `loadedOf` returns the `PromiseFound` in
-   * place of a value that has one.
-   */
+  /** Whether promises in it have been waited for. */
   readonly isSettled: boolean;
   readonly waiters: Waiters;
+  readonly enclosing: SingleLoad;
 }
 
 /**
  * Returns what readers get of the result of a load: encoded, if it can be stored. Reports why it
- * cannot.
+ * cannot. In place of a value with a promise in it, returns the `PromiseFound`, unless it
+ * `isSettled`.
  */
 export function loadedOf(
   request: ReadRequest,
-  { value, settings, loadMs, isUncacheable, isSettled, waiters }: LoadResult,
-  enclosing: SingleLoad,
-  {
-    packing,
-    channel,
-    privateValues,
-  }: { readonly packing: Packing; readonly channel: Channel; readonly privateValues: PrivateValues },
+  { value, settings, loadMs, isUncacheable, isSettled, waiters, enclosing }: LoadResult,
+  { packing, channel, privateValues }: { packing: Packing; channel: Channel; privateValues: PrivateValues },
 ): LoadedValue | PromiseFound {
+  const { key } = request;
   const excess = excessOf(request, enclosing, privateValues);
-  const isNarrowed = excess?.kind === "unkeyable" && excess.isNarrowed === true;
+  const isNarrowed = excess?.isNarrowed === true;
   if (isNarrowed) {
-    enclosing.outer?.readPrivate(request.key.coordinate);
-    privateValues.note(value, request.key.coordinate, request.context);
+    enclosing.outer?.readPrivate(key.coordinate);
+    privateValues.note(value, key.coordinate, request.context);
   }
   const hint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
   const loaded = (content: Encoded | undefined, refusal?: Refusal): LoadedValue =>
     new LoadedValue(value, content, refusal, { hint, settings, loadMs, begunAt: request.begunAt ?? 0 });
-  const report = (error: CachedError): void =>
-    channel.publish({ name: "value.refused", ...subjectOf(request.key), error });
-  if (excess?.kind === "unkeyable") report(excess.error);
-  if (excess !== undefined) return loaded(undefined, excess.kind);
+  const report = (error: CachedError): void => channel.publish({ name: "value.refused", ...subjectOf(key), error });
+  if (excess !== undefined) {
+    report(excess.error);
+    return loaded(undefined, excess.kind);
+  }
   // Only if others want it, and at once: the source, or the caller, can go on to change the value.
   const contentForCopies = (): Encoded | undefined => {
     if (waiters.count <= 1 && request.ending?.isShared !== true) return undefined;
@@ -66,27 +61,48 @@ export function loadedOf(
   if (isOutdated(request, value, settings)) return loaded(contentForCopies(), "outdated");
   if (isUncacheable) return loaded(contentForCopies());
   let content: Encoded | undefined;
-  let refused: RefusedValue | undefined;
+  const refuse = (refusal: Refusal, code: ErrorCode, expected: string, cause?: unknown): LoadedValue => {
+    report(uncached(code, key, `expected ${expected}`, cause));
+    // Nobody may get a copy that differs.
+    return loaded(refusal === "unserializable" ? undefined : (content ?? contentForCopies()), refusal);
+  };
+  const refuseSize = (bytes: string): LoadedValue =>
+    refuse(
+      "too-large",
+      "CACHED_VALUE_TOO_LARGE",
+      `at most ${packing.maxValueBytes} bytes, got ${bytes}; return less data, or raise \`storage.maxValueBytes\``,
+    );
   try {
-    content = packing.encode(value, packing.maxValueBytes);
-    refused = refusedValue(request, value, content, packing);
-    const unusable = refused === undefined ? mistakeInTags(request, value) : undefined;
-    if (unusable !== undefined) {
-      report(unusable);
-      return loaded(undefined, "unkeyable");
-    }
+    const encoded = packing.encode(value, packing.maxValueBytes);
+    content = encoded;
+    const bytes = packing.excessBytes(encoded);
+    if (bytes !== undefined) return refuseSize(String(bytes));
+    const mistake = request.validator?.mistakeInLoaded(value, () => packing.decode(encoded), request);
+    if (mistake?.isRestored === false)
+      return refuse(
+        "invalid",
+        "CACHED_VALUE_INVALID",
+        `a value that matches the schema, got ${mistake.what}; correct the resolver, or the type in the schema`,
+      );
+    if (mistake !== undefined)
+      return refuse(
+        "unserializable",
+        "CACHED_VALUE_UNSERIALIZABLE",
+        `a value that has the same types when it is restored, got ${mistake.what}; let resolveType and isTypeOf decide by the data, such as \`__typename\``,
+      );
+    const unusable = mistakeInTags(request, value);
+    if (unusable === undefined) return loaded(content);
+    report(unusable);
+    return loaded(undefined, "unkeyable");
   } catch (cause) {
     if (cause instanceof PromiseFound && !isSettled) return cause;
-    refused = cause instanceof TooLarge ? tooLarge("more", packing) : unserializable(cause);
+    if (cause instanceof TooLarge) return refuseSize("more");
+    const known = cause instanceof Unstorable ? cause : undefined;
+    const got = known?.message ?? "a value that the codec could not encode";
+    const remedy = known?.remedy ?? "return plain data, or declare the class in createCache({ types })";
+    const expected = `plain data, Date, BigInt, Map, Set or Buffer, got ${got}; ${remedy}`;
+    return refuse("unserializable", "CACHED_VALUE_UNSERIALIZABLE", expected, cause);
   }
-  if (refused === undefined) return loaded(content);
-  const { refusal, code, expected, cause } = refused;
-  const { coordinate } = request.key;
-  const message = `\`${coordinate}\`: the value is not cached: expected ${expected}`;
-  report(new CachedError(code, message, cause === undefined ? { coordinate } : { coordinate, cause }));
-  // Nobody may get a copy that differs.
-  if (refusal === "unserializable") return loaded(undefined, refusal);
-  return loaded(content ?? contentForCopies(), refusal);
 }
 
 /** Whether a value was made of what is older than an invalidation of it. */
@@ -103,65 +119,14 @@ function isOutdated(request: ReadRequest, value: unknown, settings: OwnSettings 
  * Returns why a value cannot have the tags that are derived from it: what changes it could not be
  * named.
  */
-function mistakeInTags({ tags, key: { coordinate } }: ReadRequest, value: unknown): CachedError | undefined {
+function mistakeInTags({ tags, key }: ReadRequest, value: unknown): CachedError | undefined {
   try {
     tags.subjectsOf?.(value);
     return undefined;
   } catch (cause) {
     if (!(cause instanceof CachedError) || cause.code !== "CACHED_KEY_UNUSABLE") return undefined;
-    return new CachedError(cause.code, `\`${coordinate}\`: the value is not cached: ${cause.message}`, {
-      coordinate,
-      cause,
-    });
+    return uncached(cause.code, key, cause.message, cause);
   }
-}
-
-interface RefusedValue {
-  readonly refusal: Refusal;
-  readonly code: ErrorCode;
-  readonly expected: string;
-  readonly cause?: unknown;
-}
-
-function refusedValue(
-  request: ReadRequest,
-  value: unknown,
-  content: Encoded,
-  packing: Packing,
-): RefusedValue | undefined {
-  const bytes = packing.excessBytes(content);
-  if (bytes !== undefined) return tooLarge(String(bytes), packing);
-  const mistake = request.validator?.mistakeInLoaded(value, () => packing.decode(content), request);
-  if (mistake === undefined) return undefined;
-  if (!mistake.isRestored)
-    return {
-      refusal: "invalid",
-      code: "CACHED_VALUE_INVALID",
-      expected: `a value that matches the schema, got ${mistake.what}; correct the resolver, or the type in the schema`,
-    };
-  return {
-    refusal: "unserializable",
-    code: "CACHED_VALUE_UNSERIALIZABLE",
-    expected: `a value that has the same types when it is restored, got ${mistake.what}; let resolveType and isTypeOf decide by the data, such as \`__typename\``,
-  };
-}
-
-const tooLarge = (actual: string, { maxValueBytes }: Packing): RefusedValue => ({
-  refusal: "too-large",
-  code: "CACHED_VALUE_TOO_LARGE",
-  expected: `at most ${maxValueBytes} bytes, got ${actual}; return less data, or raise \`storage.maxValueBytes\``,
-});
-
-function unserializable(cause: unknown): RefusedValue {
-  const known = cause instanceof Unstorable ? cause : undefined;
-  const actual = known?.message ?? "a value that the codec could not encode";
-  const remedy = known?.remedy ?? "return plain data, or declare the class in createCache({ types })";
-  return {
-    refusal: "unserializable",
-    code: "CACHED_VALUE_UNSERIALIZABLE",
-    expected: `plain data, Date, BigInt, Map, Set or Buffer, got ${actual}; ${remedy}`,
-    cause,
-  };
 }
 
 /** Returns in what way a load that has ended depends on more than its key. */
@@ -170,25 +135,26 @@ export function excessOf(
   { privateCoordinate }: SingleLoad,
   privateValues: PrivateValues,
 ): Excess | undefined {
+  const narrowed = (expected: string): Excess => ({
+    kind: "unkeyable",
+    isNarrowed: true,
+    error: uncached("CACHED_SCOPE_NARROWED", request.key, `expected ${expected}`),
+  });
   if (privateCoordinate !== undefined && request.policy.scope !== "PRIVATE")
     return narrowed(
-      request,
       `the load of a PUBLIC value to read PUBLIC values only, got a read of \`${privateCoordinate}\`, which is PRIVATE; set scope: PRIVATE, or do not read it there`,
     );
   const origin = privateValues.originOf(request);
   return origin === undefined
     ? request.excess?.()
     : narrowed(
-        request,
         `a PUBLIC value to be made from what every caller can get, got ${origin}; set scope: PRIVATE, or scope: PUBLIC on the field or loader itself if every caller gets the same value`,
       );
 }
 
-function narrowed({ key: { coordinate } }: ReadRequest, expected: string): Excess {
-  const message = `\`${coordinate}\`: the value is not cached: expected ${expected}`;
-  return {
-    kind: "unkeyable",
-    isNarrowed: true,
-    error: new CachedError("CACHED_SCOPE_NARROWED", message, { coordinate }),
-  };
-}
+const uncached = (code: ErrorCode, { coordinate }: Key, reason: string, cause?: unknown): CachedError =>
+  new CachedError(
+    code,
+    `\`${coordinate}\`: the value is not cached: ${reason}`,
+    cause === undefined ? { coordinate } : { coordinate, cause },
+  );

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { asJob, type Cancel, type Clock, disableStorage, MAX_TIMER_MS, within } from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
-import { Multimap } from "../../base/multimap.js";
+import { getOrMake, Multimap } from "../../base/multimap.js";
 import type { Packing } from "../../codec/packing.js";
 import { PromiseFound, settled } from "../../codec/settled.js";
 import type { Key, Subject } from "../../keys/key.js";
@@ -27,24 +27,24 @@ import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-sig
 import { excessOf, loadedOf } from "./load-result.js";
 import type { ParentComparison } from "./parent-comparison.js";
 import { PrivateValues } from "./private-values.js";
-import { type CallOutcome, isRefusal, type Sources } from "./sources.js";
+import {
+  type CallOutcome,
+  isRefusal,
+  Source,
+  type SourceParts,
+  type SourceSettings,
+  type SourceStatus,
+} from "./sources.js";
 
 /**
- * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call
- * which.
- *
- * Here it is decided to whom a result belongs, whoever asked: a field, a loader, a reference, a
- * refresh or a worker. The request must still be that of the caller its key was made for when the
- * load begins and ends (`ReadRequest.changed`). The scope of a load is the narrowest of what it
- * reads, of the hints that it sets, and of where its source came from. (P8)
+ * Runs loads: limits how long readers wait for them, tracks which loads call which, and decides to
+ * whom a result belongs, whoever asked: a field, a loader, a refresh or a worker. The request must
+ * still be that of the caller its key was made for when the load begins and ends
+ * (`ReadRequest.changed`). The scope of a load is the narrowest of what it reads, of the hints that
+ * it sets, and of where its source came from. (P8)
  */
 export class Loads {
-  readonly #clock: Clock;
-  readonly #channel: Channel;
-  readonly #packing: Packing;
-  readonly #sources: Sources;
-  readonly #settings: LoadSettings;
-  readonly #subjectsOf: (tags: readonly string[]) => readonly Subject[];
+  readonly #parts: LoadsParts;
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
   /** What PRIVATE reads have returned. */
   readonly privateValues = new PrivateValues();
@@ -54,40 +54,33 @@ export class Loads {
   /** The keys whose loads fail for most of their callers. */
   readonly callerErrors: CallerErrors;
   readonly #turns: ByteTurns;
-  /**
-   * How many loads run. Without any, no caller is part of one. A property, because hits read it.
-   */
+  /** By coordinate. */
+  readonly #sources = new Map<string, Source>();
+  /** Without any, no caller is part of one. A property, because hits read it. */
   running = 0;
-  /**
-   * How many loads somebody waits for, and what ends the timer that keeps the process alive
-   * meanwhile.
-   */
+  /** How many loads somebody waits for, and what ends the timer that keeps the process alive. */
   #awaited = 0;
   #letEnd: Cancel = () => undefined;
   #isClosed = false;
-  #starts = 0;
+  /**
+   * How often loads have begun. Those that begin in one job of the event loop count once: their
+   * leases are granted together.
+   */
+  starts = 0;
   #isStarting = false;
   /** What begins the loads of a key that wait for a slot. */
   readonly #queued = new Multimap<string, () => void>();
-  /** The reads of a key that readers inside of loads wait for. Its loads do not wait for a slot. */
+  /** The reads of a key that readers inside of loads wait for: see `expedite`. */
   readonly #awaitedInside = new Multimap<string, Promise<unknown>>();
 
-  constructor(
-    clock: Clock,
-    channel: Channel,
-    packing: Packing,
-    sources: Sources,
-    settings: LoadSettings,
-    subjectsOf: (tags: readonly string[]) => readonly Subject[],
-  ) {
-    this.#clock = clock;
-    this.#channel = channel;
-    this.#packing = packing;
-    this.#sources = sources;
-    this.#settings = settings;
-    this.#subjectsOf = subjectsOf;
-    this.#turns = new ByteTurns(clock);
-    this.callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
+  constructor(parts: LoadsParts) {
+    this.#parts = parts;
+    this.#turns = new ByteTurns(parts.clock);
+    this.callerErrors = new CallerErrors(parts.clock, parts.settings.errorBackoffMs);
+  }
+
+  sourceStatuses(): SourceStatus[] {
+    return [...this.#sources.values()].map(({ status }) => status);
   }
 
   enclosingKeys(): ReadonlySet<string> {
@@ -98,24 +91,16 @@ export class Loads {
     return this.running !== 0 && this.enclosing() !== undefined;
   }
 
-  /**
-   * How often loads have begun. Those that begin in one job of the event loop count once: their
-   * leases are granted together.
-   */
-  get starts(): number {
-    return this.#starts;
-  }
-
   #enter(key: Key, waiters: Waiters, outer: EnclosingLoad | undefined): SingleLoad {
     this.running++;
     if (!this.#isStarting) {
       this.#isStarting = true;
-      this.#starts++;
+      this.starts++;
       asJob(() => {
         this.#isStarting = false;
       });
     }
-    return new SingleLoad(key, this.#starts, waiters, outer);
+    return new SingleLoad(key, this.starts, waiters, outer);
   }
 
   /** In Node.js 20 and 22, an enabled AsyncLocalStorage slows down every promise of the process. */
@@ -132,10 +117,7 @@ export class Loads {
     return load;
   }
 
-  /**
-   * Notes that the caller reads a PRIVATE value: the loads that it runs inside of depend on who
-   * asks.
-   */
+  /** The loads that a read of a PRIVATE value is inside of depend on who asks. */
   readPrivate(coordinate: string): void {
     if (this.running > 0) this.enclosing()?.readPrivate(coordinate);
   }
@@ -172,30 +154,29 @@ export class Loads {
    * wait of `waiters` with it.
    */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
+    const { clock, channel, settings, subjectsOf } = this.#parts;
     const { isRefresh, isUncacheable = false, lingerMs = 0 } = start;
     const { coordinate, name } = request.key;
     const subject = subjectOf(request.key);
-    const control = new LoadControl(coordinate, this.#subjectsOf);
-    let startedAt = this.#clock.now();
+    const control = new LoadControl(coordinate, subjectsOf);
+    let startedAt = clock.now();
     let hasStarted = false;
     let isOverdue = false;
-    const waiters = lingerMs === 0 ? start.waiters : lingering(start, lingerMs, this.#clock, () => hasStarted);
+    const waiters = lingerMs === 0 ? start.waiters : lingering(start.waiters, lingerMs, clock, () => hasStarted);
     const call = async (): Promise<CallOutcome> => {
       // It may have waited for a slot. Others who wait load for themselves.
       if (!isRefresh && (waiters.isGone || request.caller?.hasLeft === true)) {
         const error = request.caller?.reason ?? waiters.signal.reason;
         return { kind: "failed", error, isCallersOwn: true, isSourceFailure: true };
       }
-      startedAt = this.#clock.now();
+      startedAt = clock.now();
       hasStarted = true;
-      this.#channel.publish({ name: "load.started", ...subject, isRefresh });
-      const { tracing } = this.#channel;
-      const trace = tracing && this.#startTrace(request, isRefresh, tracing);
+      channel.publish({ name: "load.started", ...subject, isRefresh });
+      const trace = channel.tracing && startTrace(request, isRefresh, channel.tracing);
+      const load = (): unknown => request.load(waiters, control);
       try {
         checkUnchanged(request);
-        const value = await (trace === undefined
-          ? request.load(waiters, control)
-          : trace.run(() => request.load(waiters, control)));
+        const value = await (trace === undefined ? load() : trace.run(load));
         checkUnchanged(request);
         trace?.end();
         return { kind: "returned", value };
@@ -204,9 +185,9 @@ export class Loads {
         const error = isOverdue && isAbortError(thrown) ? this.#timedOut(coordinate) : thrown;
         trace?.end(error);
         const caller = isRefresh ? this.#answeredCaller(request) : request.caller;
-        const isCallersOwn = this.#isCallersOwn(request, error, isOverdue ? undefined : caller);
-        const isSourceFailure =
-          !isCallersOwn && ask(this.#settings.isSourceFailure ?? saysSourceFailed, error, coordinate) !== false;
+        const isCallersOwn = this.#isCallersOwn(request.key, error, isOverdue ? undefined : caller);
+        const saysFailed = settings.isSourceFailure ?? saysSourceFailed;
+        const isSourceFailure = !isCallersOwn && ask(saysFailed, error, coordinate) !== false;
         return { kind: "failed", error, isCallersOwn, isSourceFailure };
       }
     };
@@ -214,8 +195,10 @@ export class Loads {
     const outer = isRefresh || this.running === 0 ? undefined : this.enclosing();
     const enclosing = this.#enter(request.key, waiters, outer);
     const needsNoSlot = outer !== undefined || request.needsNoSlot === true || this.#awaitedInside.has(name);
+    const source = getOrMake(this.#sources, coordinate, () => new Source(coordinate, this.#parts));
+    const { batch, owner } = request;
     const { outcome, expire, expedite } = this.#nesting.run(enclosing, () =>
-      this.#sources.sourceOf(coordinate).run(needsNoSlot, { run: call, batch: request.batch, owner: request.owner }),
+      source.run(needsNoSlot, { run: call, batch, owner }),
     );
     if (expedite !== undefined) {
       this.#queued.add(name, expedite);
@@ -223,47 +206,47 @@ export class Loads {
       // the queue.
       if (!isRefresh) waiters.onGone(expedite);
     }
-    const end = (): void => {
+    const end = <Result extends Loaded>(loaded: Result): Result => {
       this.#leave(enclosing);
       start.waiters.end();
       if (expedite !== undefined) this.#queued.delete(name, expedite);
+      return loaded;
     };
     const completed = outcome.then((called): Loaded | Promise<Loaded> => {
-      const settings = control.end();
-      const loadMs = this.#clock.now() - startedAt;
+      const own = control.end();
+      const loadMs = clock.now() - startedAt;
       if (called.kind === "failed") {
         const { error, isCallersOwn, isSourceFailure } = called;
         const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
-        if (isRefused) this.#channel.publish({ name: "load.refused", ...subject, error });
-        else this.#channel.publish({ name: "load.failed", ...subject, loadMs, error });
+        if (isRefused) channel.publish({ name: "load.refused", ...subject, error });
+        else channel.publish({ name: "load.failed", ...subject, loadMs, error });
         const isOutdated = request.wasOutdated?.(() => request.tags.subjects) === true;
         const refusal = excessOf(request, enclosing, this.privateValues)?.kind ?? (isOutdated ? "outdated" : undefined);
-        end();
         const { begunAt = 0 } = request;
         const forOthers = errorForOthers(error);
-        return { kind: "failed", error, forOthers, refusal, loadMs, begunAt, isCallersOwn, isSourceFailure };
+        return end({ kind: "failed", error, forOthers, refusal, loadMs, begunAt, isCallersOwn, isSourceFailure });
       }
-      const encode = (value: unknown, isSettled: boolean): Loaded | PromiseFound | Promise<Loaded | PromiseFound> =>
-        this.#turns.run(() => {
-          const result = { value, settings, loadMs, isUncacheable, isSettled, waiters: start.waiters };
-          const parts = { packing: this.#packing, channel: this.#channel, privateValues: this.privateValues };
-          return loadedOf(request, result, enclosing, parts);
-        }, encodedBytesOf);
-      const finish = (loaded: Loaded | PromiseFound): Loaded | Promise<Loaded> => {
+      const result = { settings: own, loadMs, isUncacheable, waiters: start.waiters, enclosing };
+      const encode = (value: unknown, isSettled: boolean): LoadedOrPromise | Promise<LoadedOrPromise> =>
+        this.#turns.run(
+          () =>
+            loadedOf(request, { ...result, value, isSettled }, { ...this.#parts, privateValues: this.privateValues }),
+          encodedBytesOf,
+        );
+      const finish = (loaded: LoadedOrPromise): Loaded | Promise<Loaded> => {
         if (loaded instanceof PromiseFound)
           return this.#settled(called.value)
             .then((value) => encode(value, true))
             .then(finish);
-        if (loaded.kind === "loaded") this.parents?.note(loaded, request);
-        end();
-        return loaded;
+        this.parents?.note(loaded, request);
+        return end(loaded);
       };
       this.callerErrors.endSeries(request.key);
-      this.#channel.publish({ name: "load.finished", ...subject, loadMs });
+      channel.publish({ name: "load.finished", ...subject, loadMs });
       const loaded = encode(called.value, false);
       return loaded instanceof Promise ? loaded.then(finish) : finish(loaded);
     });
-    const limited = this.#withinTimeLimit(completed, coordinate, start.isRefresh, () => {
+    const limited = this.#withinTimeLimit(completed, coordinate, isRefresh, () => {
       isOverdue = true;
       expire();
       start.onTimeout?.();
@@ -277,33 +260,21 @@ export class Loads {
    * one field, or takes too long: it is not stored then.
    */
   #settled(value: unknown): Promise<unknown> {
-    const ms = Math.min(MAX_SETTLE_MS, this.#settings.loadTimeoutMs / 2);
-    return within(this.#clock, settled(value, this.#packing.maxValueBytes), { ms, otherwise: () => value }).catch(
-      () => value,
-    );
+    const { clock, packing, settings } = this.#parts;
+    const ms = Math.min(MAX_SETTLE_MS, settings.loadTimeoutMs / 2);
+    const otherwise = (): unknown => value;
+    return within(clock, settled(value, packing.maxValueBytes), { ms, otherwise }).catch(otherwise);
   }
 
-  /**
-   * Starts to trace a load. A request that was not read, such as that of a worker, has no parent.
-   */
-  #startTrace(request: ReadRequest, isRefresh: boolean, tracing: Tracing): Traced {
-    request.trace ??= { parent: isRefresh ? undefined : tracing.active() };
-    const { parent, gen } = request.trace;
-    request.trace.load = tracing.startLoad({ coordinate: request.key.coordinate, isRefresh, parent, gen });
-    return request.trace.load;
-  }
-
-  /**
-   * Whether a failure concerns only the caller that the load was run for: its request was aborted,
-   * or the error is about it.
-   */
-  #isCallersOwn({ key }: ReadRequest, error: unknown, caller: Caller | undefined): boolean {
+  /** Whether a failure concerns only the caller of the load: its abort, or an error about it. */
+  #isCallersOwn(key: Key, error: unknown, caller: Caller | undefined): boolean {
+    const { channel, settings } = this.#parts;
     // A context that has changed its identity says nothing about other requests of that identity.
     if (error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED") return true;
     if (isAbandonment(error)) return true;
-    if (ask(this.#settings.isCallerError ?? saysNotAllowed, error, key.coordinate) === true) {
+    if (ask(settings.isCallerError ?? saysNotAllowed, error, key.coordinate) === true) {
       const isUnshared = this.callerErrors.add(key);
-      if (isUnshared) this.#channel.publish({ name: "sharing.suspended", ...subjectOf(key), error });
+      if (isUnshared) channel.publish({ name: "sharing.suspended", ...subjectOf(key), error });
       return true;
     }
     const isAbort = caller?.mayHaveCaused(error) === true;
@@ -324,7 +295,8 @@ export class Loads {
     isUnawaited: boolean,
     expire: () => void,
   ): Promise<Loaded> {
-    const { loadTimeoutMs } = this.#settings;
+    const { clock, settings } = this.#parts;
+    const { loadTimeoutMs } = settings;
     const otherwise = (): Loaded => {
       expire();
       const error = this.#timedOut(coordinate);
@@ -332,9 +304,9 @@ export class Loads {
       const loadMs = loadTimeoutMs;
       return { kind: "failed", error, refusal, loadMs, begunAt: 0, isCallersOwn: false, isSourceFailure: true };
     };
-    const limited = within(this.#clock, load, { ms: loadTimeoutMs, otherwise, isUnawaited: true });
+    const limited = within(clock, load, { ms: loadTimeoutMs, otherwise, isUnawaited: true });
     if (isUnawaited) return limited;
-    if (this.#awaited++ === 0 && !this.#isClosed) this.#letEnd = this.#clock.after(MAX_TIMER_MS, () => undefined, true);
+    if (this.#awaited++ === 0 && !this.#isClosed) this.#letEnd = clock.after(MAX_TIMER_MS, () => undefined, true);
     void limited.then(() => {
       if (--this.#awaited === 0) this.#letEnd();
     });
@@ -342,7 +314,7 @@ export class Loads {
   }
 
   #timedOut(coordinate: string): CachedError {
-    const { loadTimeoutMs } = this.#settings;
+    const { loadTimeoutMs } = this.#parts.settings;
     return new CachedError(
       "CACHED_LOAD_TIMEOUT",
       `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loads.loadTimeoutMs\``,
@@ -357,26 +329,27 @@ export class Loads {
   }
 }
 
-/** The settings of `Loads`. The resolved options satisfy this interface. */
-export interface LoadSettings extends Pick<TierSettings, "loadTimeoutMs" | "errorBackoffMs"> {
-  /** Returns whether an error concerns only the caller that the load was run for. */
+/** The parts that `Loads` uses. */
+interface LoadsParts extends SourceParts {
+  readonly channel: Channel;
+  readonly packing: Packing;
+  readonly settings: LoadSettings;
+  /** Returns what is stored of tags. */
+  readonly subjectsOf: (tags: readonly string[]) => readonly Subject[];
+}
+
+interface LoadSettings extends SourceSettings, Pick<TierSettings, "errorBackoffMs"> {
   readonly isCallerError: ((error: unknown, coordinate: string) => boolean) | undefined;
-  /**
-   * Returns whether an error means that the source is in trouble, rather than that it has no value
-   * for this key. So does every error for which it returns anything but false.
-   */
+  /** Every error for which it returns anything but false means that the source is in trouble. */
   readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
 }
 
 export interface LoadStart {
   readonly isRefresh: boolean;
-  /** Who waits for it. */
   readonly waiters: Waiters;
   /** Whether the value is known not to be storable. Default: false. */
   readonly isUncacheable?: boolean;
-  /**
-   * How long it goes on when nobody waits for it any more, once it has begun. Default: not at all.
-   */
+  /** How long it goes on once it has begun and nobody waits any more. Default: not at all. */
   readonly lingerMs?: number;
   readonly onTimeout?: () => void;
 }
@@ -389,27 +362,31 @@ export interface RunningLoad {
   readonly completed: Promise<Loaded>;
 }
 
-/**
- * How long the promises in a value are waited for. GraphQL waits for those that the query selects.
- */
+/** For the promises in a value. GraphQL waits for those that the query selects. */
 const MAX_SETTLE_MS = 10_000;
 
-const encodedBytesOf = (loaded: Loaded | PromiseFound): number =>
-  !(loaded instanceof PromiseFound) && loaded.kind === "loaded" ? (loaded.content?.length ?? 0) : 0;
+type LoadedOrPromise = ReturnType<typeof loadedOf>;
 
-/**
- * Throws if the context has another identity, or other values in the key or the tags, than when the
- * request was made.
- */
+const encodedBytesOf = (loaded: LoadedOrPromise): number =>
+  loaded instanceof PromiseFound ? 0 : (loaded.content?.length ?? 0);
+
 function checkUnchanged(request: ReadRequest): void {
   const change = request.changed?.();
   if (change !== undefined) throw change;
 }
 
+/** Starts to trace a load. A request that was not read, such as that of a worker, has no parent. */
+function startTrace(request: ReadRequest, isRefresh: boolean, tracing: Tracing): Traced {
+  request.trace ??= { parent: isRefresh ? undefined : tracing.active() };
+  const { parent, gen } = request.trace;
+  request.trace.load = tracing.startLoad({ coordinate: request.key.coordinate, isRefresh, parent, gen });
+  return request.trace.load;
+}
+
 const NONE: ReadonlySet<string> = new Set();
 
-/** Returns those who wait for a load, who leave `lingerMs` later once it has begun. */
-function lingering({ waiters }: LoadStart, lingerMs: number, clock: Clock, hasBegun: () => boolean): Waiters {
+/** Those who wait for a load, who leave `lingerMs` later once it has begun. */
+function lingering(waiters: Waiters, lingerMs: number, clock: Clock, hasBegun: () => boolean): Waiters {
   const later = new Waiters((go) => {
     if (hasBegun()) return clock.after(lingerMs, go);
     go();

@@ -31,10 +31,10 @@ export class ParentComparison {
     const differing = differences(first, other);
     if (differing.length === 0) return;
     this.#reported.add(coordinate);
-    const paths = differing.map((name) => `\`$source.${name}\``);
+    const listed = (prefix: string): string => differing.map((name) => `\`${prefix}${name}\``).join(", ");
     this.#logger.warn(
-      `graphql-cached: \`${coordinate}\`: one value was loaded for parents with the same key that differ in ${differing.map((name) => `\`${name}\``).join(", ")}; ` +
-        `if it depends on ${differing.length === 1 ? "that" : "these"}, add ${paths.join(", ")} to the \`key\` of the field`,
+      `graphql-cached: \`${coordinate}\`: one value was loaded for parents with the same key that differ in ${listed("")}; ` +
+        `if it depends on ${differing.length === 1 ? "that" : "these"}, add ${listed("$source.")} to the \`key\` of the field`,
     );
   }
 }
@@ -45,9 +45,7 @@ function parentOf({ source, call }: ReadRequest): object | undefined {
   return path?.prev === undefined || typeof source !== "object" || source === null ? undefined : source;
 }
 
-/** The most properties that are named in a line. */
 const MAX_NAMES = 5;
-/** Bounds the work for one pair of parents. */
 const MAX_PROPERTIES = 100;
 
 function differences(one: object, other: object): string[] {
@@ -66,15 +64,14 @@ function differences(one: object, other: object): string[] {
 const dataOf = (object: object, name: string): unknown => Object.getOwnPropertyDescriptor(object, name)?.value;
 
 /**
- * Whether two properties have another plain value, or hold objects with another `id`. Ids of two
- * types can be one, as in keys.
+ * Whether two properties have another plain value, or hold objects with another `id`. `7` and "7"
+ * are one, as in keys.
  */
 function isOther(one: unknown, other: unknown): boolean {
-  if (typeof one === "object" && one !== null && typeof other === "object" && other !== null) {
-    const [id, otherId] = [dataOf(one, "id"), dataOf(other, "id")];
-    return isText(id) && isText(otherId) && String(id) !== String(otherId);
-  }
-  return isText(one) && isText(other) && String(one) !== String(other);
+  if (typeof one === "object" && one !== null && typeof other === "object" && other !== null)
+    return isOther(textOf(dataOf(one, "id")), textOf(dataOf(other, "id")));
+  return textOf(one) !== undefined && textOf(other) !== undefined && textOf(one) !== textOf(other);
 }
 
-const isText = (value: unknown): boolean => ["string", "number", "bigint", "boolean"].includes(typeof value);
+const textOf = (value: unknown): string | undefined =>
+  ["string", "number", "bigint", "boolean"].includes(typeof value) ? String(value) : undefined;

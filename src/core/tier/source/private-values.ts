@@ -29,10 +29,7 @@ export class PrivateValues {
     return value;
   }
 
-  /**
-   * The same for a value or the promise of one, which stays the same promise, if `isPrivate` says
-   * so once there is a value. Default: it does.
-   */
+  /** The same for a value or the promise of one, if `isPrivate` says so once there is a value. */
   noteSettled<Value>(value: Value, coordinate: string, context: unknown, isPrivate?: () => boolean): Value {
     if (!this.isAsked) return value;
     const note = (settled: unknown): void => {
@@ -92,10 +89,7 @@ const MAX_OBJECTS = 10_000;
 /** Bounds the work for one source. */
 const MAX_PROPERTIES = 100;
 
-/**
- * Whether an object has the context of the request as a property, as a model has that is made with
- * it.
- */
+/** Whether an object is, or has as a property, the context of the request. */
 function holds(source: unknown, context: unknown): boolean {
   if (typeof context !== "object" || context === null || typeof source !== "object" || source === null) return false;
   if (source === context) return true;

@@ -1,14 +1,19 @@
 import type { Clock } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 import { CachedError } from "../../base/errors.js";
+import { getOrMake } from "../../base/multimap.js";
 import { Breaker, type BreakerStatus } from "../../store/breaker.js";
 import type { SourceBatch } from "../request/request.js";
 import type { LongTick } from "../tick/long-tick.js";
 
 /**
- * Protects the sources of loads, separately for each coordinate: a bulkhead bounds concurrent loads
- * and queues the others, and a circuit breaker, if configured, refuses loads for a while after
- * consecutive failures.
+ * What loads one coordinate, protected: a bulkhead bounds concurrent loads and queues the others,
+ * and a circuit breaker, if configured, refuses loads for a while after consecutive failures.
+ *
+ * Owners, the requests of the server, are admitted in turn, and one has at most half of the slots
+ * and of the queue, so that a request with hundreds of loads does not delay others. (P13) The slots
+ * that become free in one tick are given away together at its end, so that batches of the source
+ * are as large as the bulkhead.
  *
  * A load inside another load needs no slot: the outer load holds one and waits for the inner one,
  * so both could wait forever. For the same reason, a load that waits for a slot is expedited when a
@@ -20,50 +25,12 @@ import type { LongTick } from "../tick/long-tick.js";
  *
  * Source: M. Nygard, "Release It!", chapters "Bulkheads" and "Circuit Breaker".
  */
-export class Sources {
-  readonly #clock: Clock;
-  readonly #longTick: LongTick;
-  readonly #settings: SourceSettings;
-  readonly #sources = new Map<string, Source>();
-
-  constructor(clock: Clock, longTick: LongTick, settings: SourceSettings) {
-    this.#clock = clock;
-    this.#longTick = longTick;
-    this.#settings = settings;
-  }
-
-  statuses(): SourceStatus[] {
-    return [...this.#sources.values()].map(({ status }) => status);
-  }
-
-  /** Returns what guards the loads of a coordinate. */
-  sourceOf(coordinate: string): Source {
-    const existing = this.#sources.get(coordinate);
-    if (existing !== undefined) return existing;
-    const source = new Source(coordinate, this.#clock, this.#longTick, this.#settings);
-    this.#sources.set(coordinate, source);
-    return source;
-  }
-}
-
-/**
- * What loads one coordinate. Turns that wait are admitted by owner in turn, and an owner has at
- * most half of the slots and of the queue, so that a request with hundreds of loads does not delay
- * others: the next request finds slots that are free. (P13) The slots that become free in one tick
- * are given away together at its end, so that batches of the source are as large as the bulkhead.
- */
-class Source {
+export class Source {
   readonly #coordinate: string;
-  readonly #clock: Clock;
-  readonly #longTick: LongTick;
-  readonly #settings: SourceSettings;
+  readonly #parts: SourceParts;
   readonly #breaker: Breaker | undefined;
-  readonly #running = new Set<Turn>();
-  /** How many of these each owner has. */
-  readonly #runningOf = new Map<object, number>();
-  /** The turns that wait, by owner. The owner that was served last comes last. */
-  readonly #waiting = new Map<object, Set<Turn>>();
-  #queued = 0;
+  readonly #running = new Turns();
+  readonly #waiting = new Turns();
   /** The turns that loads of this tick join. */
   readonly #joinable = new Map<SourceBatch, Turn>();
   #isAdmitting = false;
@@ -72,33 +39,31 @@ class Source {
   /** While too many loads are overdue: when the next one is admitted as a probe. */
   #probeAt = 0;
 
-  constructor(coordinate: string, clock: Clock, longTick: LongTick, settings: SourceSettings) {
+  constructor(coordinate: string, parts: SourceParts) {
     this.#coordinate = coordinate;
-    this.#clock = clock;
-    this.#longTick = longTick;
-    this.#settings = settings;
-    const { breakerThreshold } = settings;
-    this.#breaker = breakerThreshold === undefined ? undefined : new Breaker(clock, breakerThreshold);
+    this.#parts = parts;
+    const { breakerThreshold } = parts.settings;
+    this.#breaker = breakerThreshold === undefined ? undefined : new Breaker(parts.clock, breakerThreshold);
   }
 
   get status(): SourceStatus {
     return {
       coordinate: this.#coordinate,
       running: this.#running.size,
-      queued: this.#queued,
+      queued: this.#waiting.size,
       overdue: this.#overdue.size,
       breaker: this.#breaker?.status,
     };
   }
 
   /** Runs `load`, at once or when a slot is free, unless it is refused. */
-  run(isNested: boolean, load: SourceLoad): AdmittedLoad {
-    const { batch } = load;
-    const joinable = isNested || batch === undefined ? undefined : this.#joinBatch(batch);
-    const joined = joinable ?? this.#newTurn(isNested, load);
-    if (!(joined instanceof Turn))
-      return { outcome: Promise.resolve(refused(joined)), expire: () => undefined, expedite: undefined };
-    let turn = joined;
+  run(needsNoSlot: boolean, load: SourceLoad): AdmittedLoad {
+    let turn: Turn;
+    try {
+      turn = (needsNoSlot ? undefined : this.#joinBatch(load.batch)) ?? this.#newTurn(needsNoSlot, load);
+    } catch (refusal) {
+      return { outcome: Promise.resolve(refused(refusal)), expire: () => undefined, expedite: undefined };
+    }
     const started = turn.begun && new Deferred<void>();
     if (started !== undefined) turn.begun?.promise.then(started.resolve, started.reject);
     let hasStarted = false;
@@ -126,76 +91,61 @@ class Source {
       isOverdue = true;
       this.#breaker?.failed();
       this.#countOverdue(turn, 1);
-      const { maxConcurrentLoads, loadTimeoutMs } = this.#settings;
-      if (this.#overdue.size === maxConcurrentLoads + 1) this.#probeAt = this.#clock.now() + loadTimeoutMs;
+      const { clock, settings } = this.#parts;
+      if (this.#overdue.size === settings.maxConcurrentLoads + 1) this.#probeAt = clock.now() + settings.loadTimeoutMs;
       this.#leave(turn);
     };
     const expedite = (): void => {
       if (hasStarted || hasEnded) return;
       this.#leave(turn);
       turn = new Turn(false, undefined);
-      const reason = this.#refusalOfBreaker();
-      if (reason === undefined) started?.resolve();
-      else started?.reject(reason);
+      try {
+        this.#checkBreaker();
+        started?.resolve();
+      } catch (refusal) {
+        started?.reject(refusal);
+      }
     };
     return { outcome: runInTurn(), expire, expedite: started && expedite };
   }
 
-  /** Returns a turn of its own for a load, or why it must not begin. */
-  #newTurn(isNested: boolean, { batch, owner }: SourceLoad): Turn | CachedError {
-    const { maxConcurrentLoads, maxQueuedLoads, loadTimeoutMs } = this.#settings;
-    if (this.#breaker?.isOpen === true) return this.#refusal(HAVE_FAILED);
+  /** Returns a turn of its own for a load. Throws why it must not begin. */
+  #newTurn(needsNoSlot: boolean, { batch, owner }: SourceLoad): Turn {
+    const { clock, longTick, settings } = this.#parts;
+    const { maxConcurrentLoads, maxQueuedLoads, loadTimeoutMs } = settings;
+    if (this.#breaker?.isOpen === true) throw this.#refusal(HAVE_FAILED);
     if (this.#overdue.size > maxConcurrentLoads) {
-      const now = this.#clock.now();
-      if (now < this.#probeAt) return this.#refusal(TOO_MANY_OVERDUE);
+      const now = clock.now();
+      if (now < this.#probeAt) throw this.#refusal(TOO_MANY_OVERDUE);
       this.#probeAt = now + loadTimeoutMs;
     }
-    if (isNested) return this.#refusalOfBreaker() ?? new Turn(false, undefined);
     // Otherwise, those who wait have all the slots that an owner can have.
-    const isQueued = this.#isAdmitting || this.#running.size >= maxConcurrentLoads || this.#hasItsSlots(owner);
-    if (isQueued && this.#queued >= maxQueuedLoads) return this.#refusal(TOO_MANY);
-    const waiting = owner && this.#waiting.get(owner);
-    if (isQueued && waiting !== undefined && waiting.size >= halfOf(maxQueuedLoads))
-      return this.#refusal(TOO_MANY_OF_ONE);
-    const refusal = isQueued ? undefined : this.#refusalOfBreaker();
-    if (refusal !== undefined) return refusal;
+    const isQueued =
+      !needsNoSlot && (this.#isAdmitting || this.#running.size >= maxConcurrentLoads || this.#hasItsSlots(owner));
+    if (!isQueued) this.#checkBreaker();
+    else if (this.#waiting.size >= maxQueuedLoads) throw this.#refusal(TOO_MANY);
+    else if (this.#waiting.countOf(owner) >= halfOf(maxQueuedLoads)) throw this.#refusal(TOO_MANY_OF_ONE);
+    if (needsNoSlot) return new Turn(false, undefined);
     const turn = new Turn(isQueued, owner);
-    if (isQueued) {
-      this.#queued++;
-      this.#waiting.set(turn.owner, (waiting ?? new Set()).add(turn));
-    } else this.#enter(turn);
+    (isQueued ? this.#waiting : this.#running).add(turn);
     if (batch !== undefined) {
-      if (this.#joinable.size === 0) this.#longTick.afterTick(() => this.#joinable.clear());
+      if (this.#joinable.size === 0) longTick.afterTick(() => this.#joinable.clear());
       this.#joinable.set(batch, turn);
     }
     return turn;
   }
 
   #hasItsSlots(owner: object | undefined): boolean {
-    const running = owner && this.#runningOf.get(owner);
-    return running !== undefined && running >= halfOf(this.#settings.maxConcurrentLoads);
-  }
-
-  #enter(turn: Turn): void {
-    this.#running.add(turn);
-    this.#runningOf.set(turn.owner, (this.#runningOf.get(turn.owner) ?? 0) + 1);
-  }
-
-  #exit(turn: Turn): boolean {
-    if (!this.#running.delete(turn)) return false;
-    const others = (this.#runningOf.get(turn.owner) as number) - 1;
-    if (others > 0) this.#runningOf.set(turn.owner, others);
-    else this.#runningOf.delete(turn.owner);
-    return true;
+    return this.#running.countOf(owner) >= halfOf(this.#parts.settings.maxConcurrentLoads);
   }
 
   /**
    * Adds a load to the turn that other loads of this tick with the same `batch` have. Undefined:
    * none has room.
    */
-  #joinBatch(batch: SourceBatch): Turn | undefined {
-    const turn = this.#joinable.get(batch);
-    if (turn === undefined || turn.joined >= (batch.maxSize ?? Number.POSITIVE_INFINITY)) return undefined;
+  #joinBatch(batch: SourceBatch | undefined): Turn | undefined {
+    const turn = batch && this.#joinable.get(batch);
+    if (turn === undefined || turn.joined >= (batch?.maxSize ?? Number.POSITIVE_INFINITY)) return undefined;
     turn.joined++;
     turn.members++;
     return turn;
@@ -205,40 +155,33 @@ class Source {
     turn.members--;
     if (turn.members > 0) return;
     for (const [batch, joinable] of this.#joinable) if (joinable === turn) this.#joinable.delete(batch);
-    if (this.#queued > 0) this.#dequeue(turn);
-    if (!this.#exit(turn) || this.#isAdmitting || this.#queued === 0) return;
+    this.#waiting.delete(turn);
+    if (!this.#running.delete(turn) || this.#isAdmitting || this.#waiting.size === 0) return;
     this.#isAdmitting = true;
-    this.#clock.afterTick(() => this.#admit());
-  }
-
-  #dequeue(turn: Turn): void {
-    const turns = this.#waiting.get(turn.owner);
-    if (turns?.delete(turn) !== true) return;
-    this.#queued--;
-    this.#waiting.delete(turn.owner);
-    if (turns.size > 0) this.#waiting.set(turn.owner, turns);
+    this.#parts.clock.afterTick(() => this.#admit());
   }
 
   #admit(): void {
     this.#isAdmitting = false;
-    const { maxConcurrentLoads } = this.#settings;
+    const { maxConcurrentLoads } = this.#parts.settings;
     while (this.#running.size < maxConcurrentLoads) {
       const turn = this.#nextTurn();
       if (turn === undefined) return;
-      this.#dequeue(turn);
-      const isOverloaded = this.#overdue.size > maxConcurrentLoads;
-      const refusal = isOverloaded ? this.#refusal(TOO_MANY_OVERDUE) : this.#refusalOfBreaker();
-      if (refusal !== undefined) turn.begun?.reject(refusal);
-      else {
-        this.#enter(turn);
+      this.#waiting.delete(turn);
+      try {
+        if (this.#overdue.size > maxConcurrentLoads) throw this.#refusal(TOO_MANY_OVERDUE);
+        this.#checkBreaker();
+        this.#running.add(turn);
         turn.begun?.resolve();
+      } catch (refusal) {
+        turn.begun?.reject(refusal);
       }
     }
   }
 
   /** Passes over owners with all of their slots: there are no more of them than slots. */
   #nextTurn(): Turn | undefined {
-    for (const [owner, [turn]] of this.#waiting) if (!this.#hasItsSlots(owner)) return turn;
+    for (const [owner, [turn]] of this.#waiting.byOwner) if (!this.#hasItsSlots(owner)) return turn;
     return undefined;
   }
 
@@ -246,7 +189,8 @@ class Source {
     if (outcome.kind === "failed" && outcome.isCallersOwn) return;
     if (outcome.kind === "failed" && outcome.isSourceFailure) this.#breaker?.failed();
     else this.#breaker?.succeeded();
-    if (outcome.kind === "returned" && this.#overdue.size > this.#settings.maxConcurrentLoads) this.#overdue.clear();
+    if (outcome.kind === "returned" && this.#overdue.size > this.#parts.settings.maxConcurrentLoads)
+      this.#overdue.clear();
   }
 
   #countOverdue(turn: Turn, change: 1 | -1): void {
@@ -255,9 +199,9 @@ class Source {
     else this.#overdue.delete(turn);
   }
 
-  /** Returns why a turn must not begin now. If it may, an open breaker counts it as its probe. */
-  #refusalOfBreaker(): CachedError | undefined {
-    return this.#breaker?.mayTry() === false ? this.#refusal(HAVE_FAILED) : undefined;
+  /** Throws if a turn must not begin now. If it may, an open breaker counts it as its probe. */
+  #checkBreaker(): void {
+    if (this.#breaker?.mayTry() === false) throw this.#refusal(HAVE_FAILED);
   }
 
   #refusal(reason: string): CachedError {
@@ -276,10 +220,7 @@ const TOO_MANY_OVERDUE =
 /** What one request can have of what all share. */
 const halfOf = (all: number): number => Math.max(1, Math.floor(all / 2));
 
-/**
- * The turn of one load, or of those that their source gets as one call. It ends when the last has
- * left.
- */
+/** Of one load, or of those that their source gets as one call. Ends when the last has left. */
 class Turn {
   /** Resolves when the loads may run, and rejects if they must not. Undefined: they may run now. */
   readonly begun: Deferred<void> | undefined;
@@ -297,19 +238,42 @@ class Turn {
   }
 }
 
+class Turns {
+  /** The owner of the turn that was deleted last comes last. */
+  readonly byOwner = new Map<object, Set<Turn>>();
+  size = 0;
+
+  countOf(owner: object | undefined): number {
+    return (owner && this.byOwner.get(owner)?.size) ?? 0;
+  }
+
+  add(turn: Turn): void {
+    this.size++;
+    getOrMake(this.byOwner, turn.owner, () => new Set<Turn>()).add(turn);
+  }
+
+  delete(turn: Turn): boolean {
+    const turns = this.byOwner.get(turn.owner);
+    if (turns?.delete(turn) !== true) return false;
+    this.size--;
+    this.byOwner.delete(turn.owner);
+    if (turns.size > 0) this.byOwner.set(turn.owner, turns);
+    return true;
+  }
+}
+
+export interface SourceParts {
+  readonly clock: Clock;
+  readonly longTick: LongTick;
+  readonly settings: SourceSettings;
+}
+
+/** Of one coordinate in this process; a batch counts as one load. */
 export interface SourceSettings {
-  /**
-   * Maximum number of concurrent loads of one coordinate in this process. A batch counts as one.
-   */
   readonly maxConcurrentLoads: number;
-  /**
-   * Maximum number of loads that wait for a slot. A batch counts as one. Further loads are refused.
-   */
+  /** Further loads that would wait for a slot are refused. */
   readonly maxQueuedLoads: number;
-  /**
-   * Number of consecutive failures after which the loads of a coordinate are refused for a while.
-   * Undefined: never.
-   */
+  /** After how many consecutive failures loads are refused for a while. Undefined: never. */
   readonly breakerThreshold: number | undefined;
   readonly loadTimeoutMs: number;
 }
@@ -326,21 +290,16 @@ export type CallOutcome =
       readonly isSourceFailure: boolean;
     };
 
-export interface SourceLoad {
+interface SourceLoad {
   /** Never rejects. */
   run(): Promise<CallOutcome>;
-  /**
-   * Loads of one tick with the same batch are one call of their source. Undefined: a call of its
-   * own.
-   */
+  /** Loads of one tick with the same batch are one call of their source. */
   readonly batch: SourceBatch | undefined;
-  /**
-   * The request of the server that it belongs to: requests get free slots in turn. Undefined: none.
-   */
+  /** The request of the server that it belongs to. */
   readonly owner: object | undefined;
 }
 
-export interface AdmittedLoad {
+interface AdmittedLoad {
   /** With `CACHED_SOURCE_UNAVAILABLE` if the load did not begin. Never rejects. */
   readonly outcome: Promise<CallOutcome>;
   /**
@@ -352,7 +311,7 @@ export interface AdmittedLoad {
   readonly expedite: (() => void) | undefined;
 }
 
-/** How the loads of one coordinate are doing in this process. A batch counts as one load. */
+/** How the loads of one coordinate are doing. */
 export interface SourceStatus {
   readonly coordinate: string;
   readonly running: number;
