@@ -28,10 +28,7 @@ export interface KeyForm {
   readonly text: string;
 }
 
-/**
- * Returns the key form of an instance of a class that is not built in. Undefined: it has none.
- * Throws `CACHED_KEY_UNSERIALIZABLE` if it cannot be made.
- */
+/** Undefined: the class has none. Throws `CACHED_KEY_UNSERIALIZABLE` if it cannot be made. */
 export type KeyFormOf = (instance: object) => KeyForm | undefined;
 
 /**
@@ -45,10 +42,7 @@ export const createKeyWriters = (keyFormOf: KeyFormOf) => ({
   byText: createValueWriter(keyFormOf, ({ text }) => JSON.stringify(text), checkExact),
 });
 
-/**
- * Whether a number may stand for several ids: JavaScript rounds integers above 2^53 when it reads
- * them.
- */
+/** Whether it may stand for several ids: integers above 2^53 are rounded when they are read. */
 export const isRounded = (value: unknown): value is number =>
   typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
 
@@ -192,10 +186,7 @@ function writeFields(
   return `{${fields.join(",")}}`;
 }
 
-/**
- * Returns a writer of plain objects whose fields a schema fixes, in any order. Other fields and
- * values are written by `write`.
- */
+/** Writes plain objects whose fields a schema fixes, in any order; all else by `write`. */
 export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: ValueWriter): ValueWriter {
   return (input, depth) => {
     if (!isPlainObject(input)) return write(input, depth);

@@ -89,10 +89,7 @@ export function createKeySpace(
 /** The version of the storage format, a part of the name of every entry. */
 const FORMAT = "3";
 
-/**
- * The version of the rule that says which subjects tags have: an invalidation would not reach a
- * value that lacks one.
- */
+/** The version of the rule by which tags have subjects: invalidations need all of them. */
 const SUBJECTS_OF_TAGS = 3;
 
 /** In how many ways tags can begin to be invalidated by their beginnings. */
@@ -194,10 +191,6 @@ function beginningOf(tag: string): string | undefined {
   return typeOfTag(tag) ?? (named && `\u0000begins ${named}`);
 }
 
-/**
- * Only the names of entries contain the format and a variant: an invalidation by tag has to reach
- * the entries of every release.
- */
 export type KeySpace = ReturnType<typeof createKeySpace>;
 
 /** Coordinates have no spaces, so only the identity needs to be quoted. */

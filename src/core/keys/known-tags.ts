@@ -87,10 +87,7 @@ const isShownName = (form: string): boolean => /^[A-Za-z_]{1,40}:$/.test(form);
 /** What all tags of a function have in common: up to the first colon, or without numbers. */
 const formOf = (tag: string): string => /^[^:]*:/.exec(tag)?.[0] ?? tag.replaceAll(/\d+/g, "0");
 
-/**
- * Whether a tag has the name of known tags that begin with `start`, in another case or with another
- * separator before a number.
- */
+/** Whether a tag has that name in another case, or another separator before a number. */
 function differsInForm(tag: string, start: string): boolean {
   const name = nameIn(start);
   if (name === start || tag.startsWith(start)) return false;

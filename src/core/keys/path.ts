@@ -37,10 +37,7 @@ export function readPath(path: Path, roots: PathRoots): readonly unknown[] {
   return values.filter(isPresent);
 }
 
-/**
- * Returns where `path` ends too early: `at` leads to objects, and none of them has the `property`
- * that follows. Undefined if it ends at null, or not early.
- */
+/** Returns a `property` that none of the objects at `at` has, if the path ends early for that. */
 export function missingPropertyOf({ root, steps }: Path, roots: PathRoots) {
   let values: readonly unknown[] = [roots[root]];
   let at = `$${root}`;

@@ -21,10 +21,7 @@ export interface BoundTemplate {
 /** What belongs to a path, or to the text of another language, and not to the text of a tag. */
 const STRAY = /[{}]|\$[A-Za-z_]/;
 
-/**
- * Parses `text`; returns undefined if it is empty, contains something in braces that is not a path,
- * or a path without braces, as in a `key`.
- */
+/** Undefined for an empty text, braces around anything but a path, and a path without braces. */
 export function parseTagTemplate(text: string): TagTemplate | undefined {
   const pieces: (string | Path)[] = [];
   if (text.includes("${")) return undefined;
@@ -108,10 +105,7 @@ export function matchesTag(template: TagTemplate, tag: string): boolean {
   return tag.length >= start.length + end.length && tag.startsWith(start) && tag.endsWith(end);
 }
 
-/**
- * Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before
- * their first and after their last path.
- */
+/** Whether they can be the same, by the text before their first and after their last path. */
 export function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
   if (isText(invalidated)) return matchesTag(produced, invalidated.text) || namesTypeOf(produced, invalidated.text);
   if (isText(produced)) return matchesTag(invalidated, produced.text);
@@ -200,10 +194,7 @@ export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: Ke
   }
 }
 
-/**
- * Returns the tags that a user passes to `caller`, each once. Throws `CACHED_OPTION_INVALID` unless
- * they are non-empty strings.
- */
+/** Returns each tag once. Throws `CACHED_OPTION_INVALID` unless they are non-empty strings. */
 export function checkedTags(tags: unknown, caller: string): readonly string[] {
   const fail = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
   if (!Array.isArray(tags))

@@ -56,10 +56,7 @@ export function compilePolicy(sources: {
   return { settings, policy, versions, mistakes };
 }
 
-/**
- * A value that one caller may see, or that was made for one, must not become everybody's because
- * nobody has thought of it. (P8)
- */
+/** What is private must not become everybody's because nobody has thought of it. (P8) */
 export const SCOPE_MISSING =
   "`scope`: expected PUBLIC or PRIVATE, got nothing; set scope: PUBLIC if every caller gets the same value, scope: PRIVATE if not, or createCache({ defaultScope }) for all that say none";
 
@@ -207,20 +204,18 @@ export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]
   return merged as PolicySettings;
 }
 
-const DURATIONS = ["maxAge", "maxAgeLimit", "staleWhileRevalidate", "staleIfError", "negativeMaxAge"] as const;
-
 /**
  * Returns what to say about durations that were probably written in milliseconds: thousands that
  * are neither whole hours of at most three days nor whole days. They are valid.
  */
 export function secondsDoubts(settings: unknown): string[] {
   if (typeof settings !== "object" || settings === null) return [];
-  return DURATIONS.flatMap((setting) => {
-    const seconds: unknown = (settings as PolicySettings)[setting];
-    if (!Number.isSafeInteger(seconds) || !looksLikeMilliseconds(seconds as number)) return [];
-    const days = (seconds as number) / 86_400;
+  return Object.entries(CHECKS).flatMap(([setting, check]) => {
+    const given = (settings as Readonly<Record<string, unknown>>)[setting] as number;
+    if (check !== seconds || !Number.isSafeInteger(given) || !looksLikeMilliseconds(given)) return [];
+    const days = given / 86_400;
     const shown = days < 1 ? `${Math.round(days * 240) / 10} hours` : `${Math.round(days * 10) / 10} days`;
-    return `\`${setting}\` is in seconds, and ${seconds} are ${shown}; did you mean ${(seconds as number) / 1000}?`;
+    return `\`${setting}\` is in seconds, and ${given} are ${shown}; did you mean ${given / 1000}?`;
   });
 }
 

@@ -82,10 +82,7 @@ export function keyMistake(coordinate: string, cause: unknown): CachedError {
   return new CachedError("CACHED_KEY_UNSERIALIZABLE", message, { coordinate, cause });
 }
 
-/**
- * The tags of an entry whose key contains more than an invalidation names: the selection, or
- * further fields of a representation.
- */
+/** Of entries with more in their key than an invalidation names: selection or representation. */
 function groupTagsOf(
   rule: FieldRule,
   roots: FieldRoots,
@@ -128,10 +125,7 @@ function groupsOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undef
   return groups.map((group) => inputOf(rule, paths, group, identity));
 }
 
-/**
- * Returns the roots with only the key of the representation as the source, one for each `@key` that
- * it has. Throws `CACHED_KEY_UNUSABLE` for none.
- */
+/** With only a key of the representation as the source, for each `@key` that it has. */
 function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[], roots: FieldRoots): FieldRoots[] {
   const found = entityKeys.flatMap((fields) => {
     const source = keyPartOf(fields, roots.source);
@@ -244,10 +238,7 @@ export function requestTagsOf(rule: FieldRule, known: RequestTags, roots: FieldR
   return new ResultTags(known, resultTagsOf(rule, rule.resultTags, roots, keys));
 }
 
-/**
- * Returns the tags of a call whose resolver is about to run. What those of the result contain of
- * arguments is read now: the resolver may change it.
- */
+/** What tags of the result contain of arguments is read now: the resolver may change it. */
 export function tagsBeforeLoad(rule: FieldRule, tags: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
   if (rule.resultTags.length === 0) return tags;
   return new ResultTags(tags, resultTagsOf(rule, boundTemplates(rule.resultTags, roots, keys), roots, keys));
@@ -291,10 +282,7 @@ export function tagTexts(
   return [...texts];
 }
 
-/**
- * Returns arguments as a resolver would receive them. Throws `CACHED_KEY_UNUSABLE` if they do not
- * match the schema, or one that is in the key is missing.
- */
+/** Returns arguments as a resolver would receive them. Throws `CACHED_KEY_UNUSABLE`. */
 export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const reject = (mistake: string): never => {
     throw new CachedError("CACHED_KEY_UNUSABLE", `\`${rule.coordinate}\`: ${mistake}`, { coordinate: rule.coordinate });

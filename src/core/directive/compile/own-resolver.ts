@@ -17,10 +17,7 @@ export function hasOwnResolver({ resolve }: Pick<AnyField, "resolve">): boolean 
 
 export type Resolver = NonNullable<AnyField["resolve"]>;
 
-/**
- * Marks the resolvers made by `applyCached`, and holds what each of them was made from. Registered,
- * for two copies of this package.
- */
+/** On resolvers of `applyCached`. Registered, for two copies of this package. */
 const WRAPPED: unique symbol = Symbol.for("graphql-cached.wrapped") as never;
 
 interface Wrapped {
@@ -37,10 +34,7 @@ export function markWrapped<Outer extends object>(outer: Outer, wrapped: Wrapped
 export const wrappedBy = (resolve: object): Wrapped | undefined =>
   WRAPPED in resolve ? (resolve[WRAPPED] as Wrapped) : undefined;
 
-/**
- * By name, because graphql-tools binds the resolvers that it is given. A bundler can rename
- * `defaultFieldResolver`.
- */
+/** By name: graphql-tools binds resolvers, and a bundler can rename `defaultFieldResolver`. */
 const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
 const BOUND_DEFAULT = `bound ${defaultFieldResolver.name}`;
 

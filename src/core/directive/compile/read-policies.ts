@@ -210,10 +210,7 @@ class PolicyReader {
     return entityKeysOf(this.#inputs.schema, type).length > 0 ? `it has no \`${REFERENCE}\`` : undefined;
   }
 
-  /**
-   * Whether a field needs a resolver to load something. Without any other, parents have methods. A
-   * stitched schema has those of nested fields elsewhere.
-   */
+  /** Without any resolver, parents have methods. A stitched schema has resolvers elsewhere. */
   #needsResolver(type: GraphQLObjectType, { resolve }: AnyField): boolean {
     const { schema } = this.#inputs;
     const isRoot = type === schema.getQueryType();

@@ -13,7 +13,6 @@ import {
 } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import type { ValueWriter } from "../../keys/canonical.js";
-import { parsePath } from "../../keys/path.js";
 import type { KeyFields } from "../../schema-rules.js";
 import { directivesAt, federationNames } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
@@ -83,7 +82,7 @@ export const referenceField = (type: KeyedType): AnyField =>
     extensions: {},
     astNode: undefined,
     // In graphql 17, fields are of a class.
-  }) satisfies Partial<AnyField> as Partial<AnyField> as AnyField;
+  }) as Partial<AnyField> as AnyField;
 
 /** Returns the field of a coordinate, and its type. For references, the field of these. */
 export function fieldAt(
@@ -115,9 +114,9 @@ export function referenceTagsOf({ name }: KeyedType, entityKeys: readonly KeyFie
 /** What the names of an entity's entries depend on besides their parts: its keys, with types. */
 export const referenceKeyTemplates = (type: KeyedType, entityKeys: readonly KeyFields[]): string[] =>
   entityKeys.map((fields) => {
-    const typed = keyPathsOf(fields).map((name) => {
-      const path = parsePath(`$source.${name}`);
-      return path === undefined ? name : `${name}:${typeAt(path, type as GraphQLObjectType, referenceField(type))}`;
+    const typed = keyPathsOf(fields).map((text) => {
+      const path = { text, root: "source", steps: text.split(".") } as const;
+      return `${text}:${typeAt(path, type as GraphQLObjectType, referenceField(type))}`;
     });
     return `@key ${typed.join(" ").replaceAll("!", "")}`;
   });

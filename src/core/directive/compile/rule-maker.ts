@@ -12,10 +12,7 @@ import type { SchemaReading } from "./schema-reading.js";
 import { checkReference, emptyTagReporter, parentTag, readKey, readTags } from "./template-reader.js";
 import { keyTemplateOf } from "./variant.js";
 
-/**
- * Makes the rule of a field, or of references to an entity type. Reports why there is none.
- * `entityKeys`: the keys by which this subgraph is asked for the type.
- */
+/** Reports why there is none. `entityKeys`: by which this subgraph is asked for the type. */
 export function makeRule(
   reading: SchemaReading,
   parent: GraphQLObjectType,

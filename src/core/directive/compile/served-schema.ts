@@ -89,10 +89,7 @@ export function listOf(coordinates: readonly string[]): string {
   return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-/**
- * Whether a user has written the resolver of a field, rather than a server or a transform that
- * calls that of the cache. `before`: what the cache has wrapped.
- */
+/** Whether a user, no server or transform, has replaced the resolver that the cache has wrapped. */
 function isReplaced(field: AnyField, before: { readonly name: string } | undefined): boolean {
   const { resolve } = field;
   // That of `wrapSchema`, for the result of an execution of the wrapped schema.

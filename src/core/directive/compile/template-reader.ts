@@ -85,10 +85,7 @@ export function readKey(
   });
 }
 
-/**
- * Puts all other arguments, or other fields of an input object, in the place of `$args` and what
- * follows a `!`.
- */
+/** Spreads `$args`, and input objects in it, into all but what follows a `!`. */
 function withoutExcluded(at: TemplatePlace, texts: readonly string[]): readonly string[] {
   const excluded = texts.filter(isExclusion).map((text) => text.slice(1));
   if (excluded.length === 0) return texts;
@@ -135,10 +132,7 @@ export function readTags(at: TemplatePlace, tags: readonly string[]): TagTemplat
   });
 }
 
-/**
- * Returns the tag of the entity that a field belongs to, unless entities share entries: each would
- * write its own into them, in turn.
- */
+/** None if entities share entries: each would write its own tag into them, in turn. */
 export function parentTag({ reading, parent }: TemplatePlace, keyPaths: readonly KeyPath[]): readonly string[] {
   const { entities, idFields } = reading.inputs;
   if (entities?.isEntity(parent) !== true) return [];
@@ -295,10 +289,7 @@ function misspeltField([step]: readonly string[], parent: GraphQLObjectType): st
   return `unknown field \`${step}\` of \`${parent.name}\`; did you mean \`${closestTo(step, names)}\`?`;
 }
 
-/**
- * Whether a name is a misspelling of a field, and not what a database calls it, such as `_id`,
- * `uid`, `ids`, `directorId` or `director_id`.
- */
+/** Not what a database calls a field: `_id`, `uid`, `ids`, `directorId` or `director_id`. */
 function isMisspelt(name: string, fields: readonly string[]): boolean {
   const closest = closestTo(name, fields);
   if (closest === undefined || name.endsWith(closest)) return false;

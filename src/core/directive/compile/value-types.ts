@@ -15,10 +15,7 @@ import { idWriter, recordWriter, type ValueWriter, writeList } from "../../keys/
 import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 
-/**
- * Returns the type of what a path leads to. Undefined if the schema does not say, as of the
- * context, of custom scalars and of other properties.
- */
+/** Undefined if the schema does not say: of the context, custom scalars, and other properties. */
 export function typeAt({ root, steps }: Path, parent: GraphQLObjectType, field: AnyField): GraphQLType | undefined {
   if (root === "source") return typeBelow(parent, steps);
   if (root === "result") return typeBelow(field.type, steps);

@@ -172,10 +172,7 @@ function wrapFields(
   const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
   const hasCachedChildren = [...rules.fields.values()].some(({ isRoot }) => !isRoot);
 
-  /**
-   * Whether a field is wrapped already. A schema that is applied twice is wrapped once, so the
-   * options of the second time would have no effect.
-   */
+  /** A schema that is applied twice is wrapped once, so later options would have no effect. */
   const isWrapped = (coordinate: string, resolve: Resolver | ReferenceResolver): boolean => {
     const before = wrappedBy(resolve);
     if (before === undefined) return false;

@@ -18,10 +18,7 @@ import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import type { IdFields } from "../entities/id-fields.js";
 
-/**
- * Returns the option `cacheControl` with its defaults; undefined if hints are not used. Throws
- * `CACHED_OPTION_INVALID`.
- */
+/** Undefined if hints are not used. */
 export function resolveCacheControl(given: unknown): Required<CacheControlOptions> | undefined {
   const options = featureOption(given, "cacheControl", ["fields", "defaultMaxAge"]);
   if (options === undefined) return undefined;
