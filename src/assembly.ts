@@ -98,23 +98,19 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     },
   });
   const variants = new Variants();
-  const modes = new Modes();
   const invalidations = new InvalidationClock(store, keys.subjects, clock, random);
-  const longestMs = longestMsOf(options);
-  const failures = new Failures(packing);
-  const settings = options;
   const base = {
     store,
-    modes,
+    modes: new Modes(),
     invalidations,
     clock,
     random,
     channel,
     packing,
-    failures,
+    failures: new Failures(packing),
     longTick,
-    longestMs,
-    settings,
+    longestMs: longestMsOf(options),
+    settings: options,
   };
   // Who encrypts what others could read does not expect it in the memory of every process.
   const isAsked = options.memory !== undefined && options.memory !== false;
@@ -146,7 +142,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const reports = new Reports({ ...base, counters, events: recentEvents, identity, logger });
   const requestStates = new RequestStates(tier, invalidation.made, options);
   const { defaults, isProduction, leaseWaitMs, errorBackoffMs } = options;
-  const reportsMistakes = options.warnOnContextReads ?? !options.isProduction;
+  const reportsMistakes = options.warnOnContextReads ?? !isProduction;
   const contextWatch = new ContextWatch(channel, options.sharedContextKeys, reportsMistakes);
   if (reportsMistakes) {
     loads.parents = new ParentComparison(logger);
@@ -209,11 +205,8 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   };
 }
 
-/**
- * What `identify` reads of a context decides about the key, and is no part of what a load or a
- * response is made of.
- */
-const uncollected = (identify: ResolvedOptions["identify"], watch: ContextWatch): ResolvedOptions["identify"] =>
+/** What `identify` reads decides about the key, and is no part of a load or a response. */
+const uncollected = (identify: InspectedParts["identify"], watch: ContextWatch): InspectedParts["identify"] =>
   identify && ((context) => watch.asIdentity(() => identify(context)));
 
 const asynchronous = (name: string): string =>
@@ -222,10 +215,7 @@ const asynchronous = (name: string): string =>
 /** How long `close` and a stopping server wait for loads and mutations under way. */
 const DRAIN_MS = 2_000;
 
-/**
- * The id is drawn when it is first asked for: Cloudflare Workers allow no randomness while a module
- * is evaluated.
- */
+/** Draws the id when it is first used: Cloudflare Workers allow no randomness during evaluation. */
 function identityOfProcess(): ProcessIdentity {
   let id: string | undefined;
   return {

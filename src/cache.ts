@@ -1,6 +1,6 @@
 import type { ExecutionArgs, ExecutionResult } from "graphql";
 import { assemble } from "./assembly.js";
-import { CachedError, describeSetting, optionInvalid } from "./core/base/errors.js";
+import { CachedError, describeSetting, type ErrorCode, optionInvalid } from "./core/base/errors.js";
 import { invalidatedSubjects } from "./core/directive/invalidation/invalidated-tags.js";
 import {
   checkInvalidationTarget,
@@ -11,13 +11,13 @@ import {
 } from "./core/directive/invalidation/invalidation-target.js";
 import { nameOfSubject, RESPONSES } from "./core/keys/key.js";
 import { checkedTags } from "./core/keys/tag-template.js";
+import { createLoaderFactory } from "./core/loader/batched-loader.js";
 import {
   type CachedFunction,
   createCachedFunction,
   type FunctionOptions,
   type LoadFunction,
 } from "./core/loader/cached-function.js";
-import { createLoaderFactory } from "./core/loader/loader-factory.js";
 import type { CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 import { CacheHandle, type CacheParts } from "./core/parts.js";
 import { ResponseCaches } from "./core/responses/execute.js";
@@ -305,27 +305,22 @@ function kindOf(options: unknown, caller: string): "hard" | "soft" {
 
 function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boolean> {
   const { coordinate, key, input, ...lease } = readJob(job, parts.packing);
-  const createRequest = parts.requestFactories.get(coordinate);
-  if (createRequest === undefined)
-    throw new CachedError(
+  const fail = (code: ErrorCode, mistake: string): never => {
+    throw new CachedError(code, `cache.refresh: ${mistake}`, { coordinate });
+  };
+  const request =
+    parts.requestFactories.get(coordinate)?.(input, context as never) ??
+    fail(
       "CACHED_COORDINATE_UNKNOWN",
-      `cache.refresh: expected a job of a cached field or loader of this cache, got \`${coordinate}\`; known are ${[...parts.requestFactories.keys()].join(", ") || "none"}`,
-      { coordinate },
+      `expected a job of a cached field or loader of this cache, got \`${coordinate}\`; known are ${[...parts.requestFactories.keys()].join(", ") || "none"}`,
     );
-  const request = createRequest(input, context as never);
+  if (request.key.name === key) return parts.leases.adopt(request, lease);
   // A name ends with the variant and the digest.
   const [variantId = ""] = key.split(":").slice(-2);
-  if (request.key.name !== key && parts.keys.nameUnder(request.key, variantId) === key)
-    throw new CachedError(
-      "CACHED_KEY_UNUSABLE",
-      `cache.refresh: expected a job of this release, got one of a release in which \`${coordinate}\` has another shape, \`version\`, key, tags or codec; run each release's jobs in workers of the same release`,
-      { coordinate },
-    );
-  if (request.key.name !== key)
-    throw new CachedError(
-      "CACHED_KEY_UNUSABLE",
-      `cache.refresh: the job of \`${coordinate}\` has another key in this process; use the same \`prefix\`, schema and loaders in the worker`,
-      { coordinate },
-    );
-  return parts.leases.adopt(request, lease);
+  return fail(
+    "CACHED_KEY_UNUSABLE",
+    parts.keys.nameUnder(request.key, variantId) === key
+      ? `expected a job of this release, got one of a release in which \`${coordinate}\` has another shape, \`version\`, key, tags or codec; run each release's jobs in workers of the same release`
+      : `the job of \`${coordinate}\` has another key in this process; use the same \`prefix\`, schema and loaders in the worker`,
+  );
 }

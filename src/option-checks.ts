@@ -1,9 +1,8 @@
-import { type Clock, MAX_TIMER_MS, type Random } from "./core/base/clock.js";
+import { MAX_TIMER_MS } from "./core/base/clock.js";
 import { checkOptionsObject, describeSetting, optionInvalid } from "./core/base/errors.js";
 import { type Meanings, unknownName } from "./core/base/option-names.js";
-import type { Codec } from "./core/codec/codec.js";
-import { type EncryptionOptions, expectedOfEncryption } from "./core/codec/encryption.js";
-import { expectedOfTypes, type ValueTypes } from "./core/codec/value-type.js";
+import { expectedOfEncryption } from "./core/codec/encryption.js";
+import { expectedOfTypes } from "./core/codec/value-type.js";
 import { MAX_COMBINATIONS } from "./core/keys/tag-template.js";
 import {
   DEFAULT_SETTINGS,
@@ -11,35 +10,16 @@ import {
   type PolicySettings,
   settingsMistakes,
 } from "./core/policy/policy.js";
-import type { Store } from "./core/store/store.js";
-import type { Listener } from "./core/telemetry/events.js";
-import type { Logger } from "./core/telemetry/log-listener.js";
-import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
-import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
-import type {
-  CacheOptions,
-  InspectionReportOptions,
-  InvalidationOptions,
-  LeaseOptions,
-  LimitOptions,
-  LoadOptions,
-  MemoryOptions,
-  PrivacyOptions,
-  StorageOptions,
-  TestingOptions,
-} from "./options.js";
+import type { CacheOptions } from "./options.js";
 
 /**
- * Validates the options of `createCache`. Throws one `CACHED_OPTION_INVALID` that lists every
- * mistake.
+ * Validates the options of `createCache`. Throws one `CACHED_OPTION_INVALID` with every mistake.
  */
 export function resolveOptions(given: unknown): ResolvedOptions {
   checkOptionsObject(given, "createCache");
   const mistakes: string[] = [];
   const options = given as Record<string, unknown>;
-  const values: Record<string, unknown> = {
-    isProduction: process.env.NODE_ENV === "production",
-  };
+  const values: Record<string, unknown> = { isProduction: process.env.NODE_ENV === "production" };
   readRules("", options, OPTIONS, values, mistakes);
   for (const [group, rules] of Object.entries(OPTION_GROUPS)) {
     const settings = options[group] ?? {};
@@ -61,11 +41,9 @@ export function resolveOptions(given: unknown): ResolvedOptions {
   return Object.freeze(values) as unknown as ResolvedOptions;
 }
 
-/**
- * One option: its default and its check, which returns what was expected if the value is invalid.
- */
-interface Rule<Value> {
-  readonly fallback: Value;
+/** One option: its default, and its check, which returns what was expected of an invalid value. */
+interface Rule<Fallback = unknown> {
+  readonly fallback: Fallback;
   readonly expected: (value: unknown) => string | undefined;
   /** Whether the value is left out of error messages. */
   readonly isSecret?: boolean;
@@ -79,74 +57,61 @@ const count = <Fallback>(
   least: number,
   most = Number.MAX_SAFE_INTEGER,
   unit = "",
-): Rule<number | Fallback> => ({
+): Rule<Fallback> => ({
   fallback,
   expected(value) {
     if (typeof value === "number" && value > most) return `an integer from ${least} to ${most}${unit}`;
     return Number.isInteger(value) && (value as number) >= least ? undefined : `an integer of at least ${least}${unit}`;
   },
 });
-const durationMs = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> =>
+const durationMs = <Fallback>(fallback: Fallback, least: number): Rule<Fallback> =>
   count(fallback, least, MAX_TIMER_MS, " (milliseconds)");
-const rule = <Value>(fallback: Value, what: string, isValid: (value: unknown) => boolean): Rule<Value> => ({
+const rule = <Fallback>(fallback: Fallback, what: string, isValid: (value: unknown) => boolean): Rule<Fallback> => ({
   fallback,
   expected: (value) => (isValid(value) ? undefined : what),
 });
-const sizeBytes = <Fallback>(fallback: Fallback): Rule<number | Fallback> =>
-  rule<number | Fallback>(
+const sizeBytes = <Fallback>(fallback: Fallback): Rule<Fallback> =>
+  rule(
     fallback,
     `an integer from 0 to ${2 ** 28} (bytes)`,
     (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 2 ** 28,
   );
-const names = <Fallback>(fallback: Fallback): Rule<readonly string[] | Fallback> =>
-  rule<readonly string[] | Fallback>(
-    fallback,
-    "an array of names",
-    (value) => Array.isArray(value) && value.every((name) => typeof name === "string" && /^\w+$/.test(name)),
-  );
-const flag = rule<boolean | undefined>(undefined, "true or false", (value) => typeof value === "boolean");
-const functionRule = <Value>(): Rule<Value | undefined> =>
-  rule<Value | undefined>(undefined, "a function", (value) => typeof value === "function");
-const objectWith = <Value>(what: string, ...methods: readonly string[]): Rule<Value | undefined> =>
-  rule<Value | undefined>(undefined, what, (value) => {
+const flag = rule(undefined, "true or false", (value) => typeof value === "boolean");
+const aFunction = rule(undefined, "a function", (value) => typeof value === "function");
+const objectWith = (what: string, ...methods: readonly string[]): Rule<undefined> =>
+  rule(undefined, what, (value) => {
     const has = (method: string): boolean => typeof (value as Record<string, unknown>)[method] === "function";
     return typeof value === "object" && value !== null && methods.every(has);
   });
 
-type Rules<Options> = { readonly [Name in keyof Options]-?: Rule<unknown> };
+type Rules<Options> = { readonly [Name in keyof Options]-?: Rule };
+type Groups = Pick<
+  CacheOptions<never>,
+  "loads" | "leases" | "storage" | "invalidation" | "privacy" | "limits" | "inspection" | "testing"
+>;
 
 /** The options outside of groups, except policies. */
 export const OPTIONS = {
-  store: objectWith<Store>("a store, such as memoryStore() or redisStore({ client })", "read", "acquire", "open"),
-  prefix: rule<string>(
+  store: objectWith("a store, such as memoryStore() or redisStore({ client })", "read", "acquire", "open"),
+  prefix: rule(
     "gc",
     "a string of letters, digits and any of _ . : -",
     (value) => typeof value === "string" && /^[A-Za-z0-9_.:-]+$/.test(value),
   ),
-  version: rule<string | undefined>(
-    undefined,
-    "a non-empty string",
-    (value) => typeof value === "string" && value !== "",
-  ),
-  identify: functionRule<(context: never) => unknown>(),
-  defaultScope: rule<"PUBLIC" | "PRIVATE" | undefined>(undefined, '"PUBLIC" or "PRIVATE"', (value) =>
-    ["PUBLIC", "PRIVATE"].includes(value as string),
-  ),
+  version: rule(undefined, "a non-empty string", (value) => typeof value === "string" && value !== ""),
+  identify: aFunction,
+  defaultScope: rule(undefined, '"PUBLIC" or "PRIVATE"', (value) => ["PUBLIC", "PRIVATE"].includes(value as string)),
   memory: {
-    fallback: undefined as MemoryOptions | false | undefined,
+    fallback: undefined,
     expected: expectedOfMemory,
-    remedy: (value: unknown) => (value === true ? "omit it, since memory is on by default" : undefined),
+    remedy: (value) => (value === true ? "omit it, since memory is on by default" : undefined),
   },
-  onEvent: functionRule<Listener>(),
-  logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
-  codec: { fallback: undefined as Codec | undefined, expected: expectedOfCodec },
-  types: { fallback: undefined as ValueTypes | undefined, expected: expectedOfTypes },
-  encryption: {
-    fallback: undefined as EncryptionOptions | undefined,
-    expected: expectedOfEncryption,
-    isSecret: true,
-  },
-} as const satisfies Rules<Omit<CacheOptions, "defaults" | keyof typeof OPTION_GROUPS>>;
+  onEvent: aFunction,
+  logger: objectWith("an object with the methods info and warn", "info", "warn"),
+  codec: { fallback: undefined, expected: expectedOfCodec },
+  types: { fallback: undefined, expected: expectedOfTypes },
+  encryption: { fallback: undefined, expected: expectedOfEncryption, isSecret: true },
+} satisfies Rules<Omit<CacheOptions, "defaults" | keyof Groups>>;
 
 /** The options in groups. Their names are unique across groups. */
 export const OPTION_GROUPS = {
@@ -160,52 +125,54 @@ export const OPTION_GROUPS = {
         value === 0 ? "write `loads: { errorMaxAgeMs: 0 }` for errors that later callers do not get" : undefined,
     },
     errorMaxAgeMs: {
-      fallback: undefined as ErrorMaxAgeMs | undefined,
+      fallback: undefined,
       expected(value) {
         const expected = typeof value === "function" ? undefined : durationMs(undefined, 0).expected(value);
         return expected && `a function, or ${expected}`;
       },
     },
     breakerThreshold: count(undefined, 1),
-    isSourceFailure: functionRule<(error: unknown, coordinate: string) => boolean>(),
-    isCallerError: functionRule<(error: unknown, coordinate: string) => boolean>(),
-    abortSignal: functionRule<(context: never) => unknown>(),
+    isSourceFailure: aFunction,
+    isCallerError: aFunction,
+    abortSignal: aFunction,
     abandonedLoadMs: durationMs(0, 0),
-    refreshQueue: functionRule<RefreshQueue>(),
-  } satisfies Rules<LoadOptions>,
+    refreshQueue: aFunction,
+  },
   leases: {
     leaseMs: durationMs(3_000, 100),
     leaseWaitMs: durationMs(10_000, 1),
     nestedWaitMs: durationMs(250, 1),
     softTimeoutMs: durationMs(undefined, 1),
-  } satisfies Rules<LeaseOptions>,
+  },
   storage: {
     storeTimeoutMs: durationMs(100, 1),
     maxValueBytes: sizeBytes(1024 * 1024),
     compressAboveBytes: sizeBytes(undefined),
     storeBeforeResponse: flag,
-  } satisfies Rules<StorageOptions>,
+  },
   invalidation: {
     replicaLagMs: durationMs(0, 0),
     writeGuardMs: durationMs(3_000, 100),
-    normalizeTag: functionRule<(tag: string) => string>(),
-  } satisfies Rules<InvalidationOptions>,
+    normalizeTag: aFunction,
+  },
   privacy: {
     warnOnContextReads: flag,
-    sharedContextKeys: names([]),
-  } satisfies Rules<PrivacyOptions>,
+    sharedContextKeys: rule(
+      [],
+      "an array of names",
+      (value) => Array.isArray(value) && value.every((name) => typeof name === "string" && /^\w+$/.test(name)),
+    ),
+  },
   limits: {
     maxKeyBytes: sizeBytes(4 * 1024 * 1024),
     maxTagCombinations: count(1_000, 1, MAX_COMBINATIONS),
-  } satisfies Rules<LimitOptions>,
-  inspection: {
-    report: flag,
-  } satisfies Rules<InspectionReportOptions>,
+  },
+  inspection: { report: flag },
   testing: {
-    clock: objectWith<Clock>("an object with the methods now, after and afterTick", "now", "after", "afterTick"),
-    random: functionRule<Random>(),
-  } satisfies Rules<TestingOptions>,
-} as const;
+    clock: objectWith("an object with the methods now, after and afterTick", "now", "after", "afterTick"),
+    random: aFunction,
+  },
+} satisfies { readonly [Group in keyof Groups]-?: Rules<NonNullable<Groups[Group]>> };
 
 function expectedOfMemory(value: unknown): string | undefined {
   const expected = `false, or an object with the optional properties maxBytes (an integer of at least 1) and maxStalenessMs (an integer from 0 to ${MAX_STALENESS_MS})`;
@@ -232,15 +199,22 @@ function expectedOfCodec(value: unknown): string | undefined {
     : "a codec whose `id` is 1 to 32 letters, digits and any of _ . : -";
 }
 
-type Fallbacks<Group> = { readonly [Name in keyof Group]: Group[Name] extends Rule<infer Value> ? Value : never };
-type GroupFallbacks = { readonly [Name in keyof typeof OPTION_GROUPS]: Fallbacks<(typeof OPTION_GROUPS)[Name]> };
+/** The values of options. Those with a default are never undefined. */
+type Resolved<Own, Options> = {
+  readonly [Name in keyof Own & keyof Options]: Own[Name] extends Rule<undefined>
+    ? Options[Name]
+    : NonNullable<Options[Name]>;
+};
+type ResolvedGroups = {
+  readonly [Group in keyof Groups]-?: Resolved<(typeof OPTION_GROUPS)[Group], NonNullable<Groups[Group]>>;
+};
 type Intersection<Union> = (Union extends unknown ? (member: Union) => void : never) extends (all: infer All) => void
   ? All
   : never;
 
 /** Every option with its value or its default, without groups; frozen. */
-export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
-  Intersection<GroupFallbacks[keyof GroupFallbacks]> & {
+export type ResolvedOptions = Resolved<typeof OPTIONS, CacheOptions<never>> &
+  Intersection<ResolvedGroups[keyof Groups]> & {
     readonly defaults: PolicySettings;
     /** Whether NODE_ENV is `production`. */
     readonly isProduction: boolean;

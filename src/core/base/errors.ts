@@ -77,7 +77,10 @@ export interface ErrorContext {
  */
 const MARK: unique symbol = Symbol.for("graphql-cached.error") as never;
 
-export const optionInvalid = (message: string): CachedError => new CachedError("CACHED_OPTION_INVALID", message);
+export const optionInvalid = (message: string, context?: ErrorContext): CachedError =>
+  new CachedError("CACHED_OPTION_INVALID", message, context);
+export const keyUnusable = (message: string, context?: ErrorContext): CachedError =>
+  new CachedError("CACHED_KEY_UNUSABLE", message, context);
 
 /**
  * Describes a setting for an error message: the value itself if it is short, otherwise its type.

@@ -22,10 +22,7 @@ export interface IdLoad<Id> {
 /** Loads from the source of one loader, for one context and caller. */
 export type Source<Id, Value> = (load: IdLoad<Id>) => Promise<Value>;
 
-/**
- * Returns what belongs to a call for `loads`, each undefined for a load without the cache.
- * `result`: of a call for one.
- */
+/** Returns what a call for `loads` gets. Loads without the cache are undefined. */
 export function batchCall(
   coordinate: string,
   loads: readonly (CachedLoad | undefined)[],

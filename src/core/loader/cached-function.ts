@@ -1,11 +1,11 @@
 import { types } from "node:util";
 import { ignoreRejection } from "../base/deferred.js";
-import { CachedError, checkOptionsObject, describeSetting } from "../base/errors.js";
+import { checkOptionsObject, describeSetting, keyUnusable } from "../base/errors.js";
 import { copyOfInput } from "../keys/canonical.js";
 import type { PolicySettings } from "../policy/policy.js";
 import type { ResultControl } from "../tier/request/result-control.js";
 import { batchCall } from "./batch-call.js";
-import type { LoaderParts } from "./context-requests.js";
+import type { LoaderParts } from "./context-loader.js";
 import { defineLoader } from "./loader-factory.js";
 import {
   aFunction,
@@ -16,10 +16,7 @@ import {
   placeOf,
 } from "./loader-options.js";
 
-/**
- * Creates a function with the shared tier in front of it: a loader whose ids are calls, each of
- * which is loaded by itself. Throws `CACHED_OPTION_INVALID`.
- */
+/** Creates a loader whose ids are calls, each loaded by itself. Throws `CACHED_OPTION_INVALID`. */
 export function createCachedFunction<Load extends LoadFunction>(
   options: FunctionOptions<Load>,
   parts: LoaderParts,
@@ -55,8 +52,7 @@ export function createCachedFunction<Load extends LoadFunction>(
     // An empty list stands for the context.
     inputOf: ({ args, context }) => args.map((one) => (one !== undefined && one === context ? [] : [one])),
     idOf(named, worker) {
-      if (!Array.isArray(named))
-        throw new CachedError("CACHED_KEY_UNUSABLE", "expected an array of the arguments of a call");
+      if (!Array.isArray(named)) throw keyUnusable("expected an array of the arguments of a call");
       const boxed = worker && (named as unknown[][]).map((one) => (one.length === 0 ? worker.context : one[0]));
       return new Call(boxed ?? named, given);
     },
@@ -77,13 +73,11 @@ export function createCachedFunction<Load extends LoadFunction>(
   });
 }
 
-/** The same options with the types of no function in particular. */
 type Given<Value> = FunctionOptions<(this: FunctionCall, ...args: unknown[]) => Value | Promise<Value>>;
 
 /**
- * One call of a function. If all arguments are its key, they are copies but for the context and
- * instances of classes: a caller may go on to change what it has passed. With `key`, it passes what
- * no key is made of, of any size.
+ * One call of a function. Its arguments are copies, except the context and instances of classes,
+ * since the caller may change them; with `key` they are not, since they can be of any size.
  */
 class Call {
   readonly args: unknown[];
@@ -122,8 +116,7 @@ function contextIn(context: unknown): object | undefined {
   if (context === undefined || context === null) return undefined;
   if (typeof context === "object" && !types.isPromise(context)) return context;
   ignoreRejection(context);
-  throw new CachedError(
-    "CACHED_KEY_UNUSABLE",
+  throw keyUnusable(
     `\`context\`: expected a function that returns the context object of the request or undefined, got ${describeSetting(context)}; return the object itself`,
   );
 }

@@ -3,10 +3,10 @@ import { JOINED } from "./request-states.js";
 
 /**
  * Collects the names of the properties of `object` that are read from now on. Returns what ends
- * that when it is first called, and returns the names, with dots for properties of objects in it.
- * `paths`: the steps of what is part of the key, whose reads do not count; of an object on the way
- * to one, each property counts by itself. `watch`: watches an object, and returns where its reads
- * are noted. What cannot be watched counts as read.
+ * that when first called, and returns the names, with dots for nested ones. `paths`: the steps of
+ * what is in the key, whose reads do not count; of an object on the way to one, each property
+ * counts by itself. `watch`: watches an object, and returns where its reads are noted. What cannot
+ * be watched counts as read.
  */
 export function collectReads(
   object: object,
@@ -41,10 +41,7 @@ export function collectReads(
   };
 }
 
-/**
- * Returns the names of the own properties of a context, by which an execution may tell contexts
- * apart, sorted.
- */
+/** Returns the sorted names of the own properties of a context. */
 export function namesOf(object: object): readonly string[] {
   try {
     const prototype = Object.getPrototypeOf(object) as object | null;
@@ -60,15 +57,12 @@ export function namesOf(object: object): readonly string[] {
   }
 }
 
-/**
- * Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all
- * contexts for it.
- */
+/** Servers keep state of their own on contexts, under symbols that are not enumerable. */
 export const isOfLibrary = (context: object, property: PropertyKey): boolean =>
   property === JOINED ||
   (typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true);
 
-/** Returns the properties of an object that has just been watched of which nobody would be told. */
+/** Returns the properties of a watched object whose reads are not seen. */
 function unwatchedIn(object: object): readonly string[] {
   const isUnwatched = (name: PropertyKey): boolean => {
     const own = Object.getOwnPropertyDescriptor(object, name);
@@ -94,7 +88,6 @@ function propertyOf(object: object, name: string): unknown {
 /** Stands for the properties of an exotic object, of which nothing is known. */
 const EXOTIC = "*";
 
-/** Returns the properties that an object inherits from its classes. */
 export function inheritedNames(object: object): Set<PropertyKey> {
   const names = new Set<PropertyKey>();
   let prototype: unknown = Object.getPrototypeOf(object);

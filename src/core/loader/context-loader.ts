@@ -1,58 +1,90 @@
 import DataLoader from "dataloader";
+import { keyUnusable } from "../base/errors.js";
+import { copyOfInput } from "../keys/canonical.js";
+import type { KeySpace, Variant } from "../keys/key.js";
+import type { KnownTags } from "../keys/known-tags.js";
+import type { Policy, PolicySettings } from "../policy/policy.js";
 import { asError } from "../store/answers.js";
-import type { Nesting } from "../tier/read/hit.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { Logger } from "../telemetry/log-listener.js";
+import type { Invalidation } from "../tier/invalidation/invalidate.js";
+import type { Memory } from "../tier/memory/memory.js";
+import type { KnownRequest, Nesting } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
+import { canBeKept, type Memos } from "../tier/request/known-key.js";
+import type { Excess } from "../tier/request/loaded.js";
+import type { ReadReport, ReadRequest, SourceBatch } from "../tier/request/request.js";
+import { type RequestTags, ResultTags } from "../tier/request/tags.js";
 import { type EnclosingLoad, isAbandonment } from "../tier/request/waiters.js";
 import type { InvalidationClock } from "../tier/shared/invalidation-clock.js";
-import { isArrayLike } from "./batch-call.js";
-import type { Ask, ContextRequests, LoaderBypassReason, OwnLoader } from "./context-requests.js";
-import type { IdKey } from "./loader-keys.js";
+import type { Variants } from "../tier/shared/variants.js";
+import { type IdLoad, isArrayLike, type Source } from "./batch-call.js";
+import type { ContextWatch } from "./context-watch.js";
+import type { ExistenceParts } from "./existence.js";
+import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
+import { takeKept } from "./kept-report.js";
+import { IdKey, type KeyOptions, type LoaderKeys } from "./loader-keys.js";
+import type { CachedLoader, LoaderKind, LoaderOptions, LoaderRule } from "./loader-options.js";
 import { MemoInLoads } from "./memo-in-loads.js";
+import type { RequestSignals } from "./request-signals.js";
+import type { Observer, PartCollector, RequestStates } from "./request-states.js";
+import type { TypeShapes } from "./type-shapes.js";
 
 /**
- * The loader of one name for one context and caller. It remembers by DataLoader's rules: one
- * promise for each key until it is cleared. It is no DataLoader, since the tier collects the keys
- * of all requests of a tick: to collect those of each request before would cost as much again.
+ * The loader of one name, context and caller. It remembers by DataLoader's rules: one promise for
+ * each key until it is cleared. It is no DataLoader, since the tier collects the keys of all
+ * requests of a tick: collecting those of each request before would cost as much again.
  */
-export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
-  readonly name: string;
-  readonly #requests: ContextRequests<Id, Value, Context>;
-  readonly #tier: Reads;
-  readonly #invalidations: InvalidationClock;
+export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, SourceBatch {
+  readonly maxSize: number | undefined;
+  readonly #definition: LoaderDefinition<Id, Value, Context>;
+  readonly #context: Context;
+  readonly #identity: Identity | undefined;
+  readonly #isPrivate: boolean;
+  readonly #variant: Variant;
+  readonly #subjectsOf: RequestTags["subjectsOf"];
+  readonly #source: Source<Id, Value>;
   readonly #remembers: boolean;
   /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. */
   readonly #memo = new Map<unknown, Remembered>();
   readonly #memoInLoads = new MemoInLoads<Remembered>();
   /**
-   * Whether what was cleared is an error, by memo key. The error can be shared by the store for a
-   * moment, and clearing it asks for another attempt. Contains only what is read again with the
-   * next `load`.
+   * By memo key, whether what was cleared is an error, which the store may share for a moment:
+   * clearing it asks for another attempt. Contains only what has not been read again.
    */
   readonly #cleared = new Map<unknown, Promise<boolean>>();
 
-  constructor(requests: ContextRequests<Id, Value, Context>) {
-    const { options, parts } = requests.definition;
-    this.name = options.name;
-    this.#requests = requests;
-    this.#tier = parts.tier;
-    this.#invalidations = parts.invalidations;
+  /** `identity`: not used by PUBLIC loaders. `loader`: the `this` of a batch function. */
+  constructor(
+    definition: LoaderDefinition<Id, Value, Context>,
+    context: Context,
+    loader: CachedLoader<Id, Value>,
+    identity: Identity | undefined,
+  ) {
+    const { options, policy } = definition;
+    this.maxSize = options.maxBatchSize;
+    this.#definition = definition;
+    this.#context = context;
+    this.#isPrivate = policy.scope === "PRIVATE";
+    this.#identity = this.#isPrivate ? identity : undefined;
+    this.#variant = definition.variantOf();
+    this.#subjectsOf = options.type === undefined ? undefined : subjectsOfType(definition, options.type, context);
+    this.#source = definition.sourceOf(context, loader, policy);
     this.#remembers = options.cache !== false;
   }
 
   load(id: Id, ask?: Ask): Promise<Value> {
     // DataLoader throws its own error, before a lease is requested.
-    if (id === undefined || id === null) return refusing(this.name).load(id as never);
-    const names = this.#requests.namesOf(id);
-    const tier = this.#tier;
+    if (id === undefined || id === null) return refusing(this.#name).load(id as never);
+    const { tier } = this.#definition.parts;
+    const names = this.#namesOf(id);
     if (this.#isForgotten(names)) return this.#read(id, names, "none", ask);
-    if (typeof names === "string")
-      return this.#remembered(memoKeyOf(id, names), id, names, tier.loads.enclosing(), ask);
+    if (!(names instanceof IdKey)) return this.#remembered(id, names, tier.loads.enclosing(), ask);
     this.#forgetOutdated(names);
-    const { memoKey } = names;
     const nesting = tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, nesting, ask);
-    const value = this.#remembered(memoKey, id, names, nesting === "none" ? undefined : tier.loads.enclosing(), ask);
+    const value = this.#remembered(id, names, nesting === "none" ? undefined : tier.loads.enclosing(), ask);
     // The memoized promise may be that of a load that waits for the slot of the load around this
     // call.
     if (nesting === "other-load") tier.expedite(names, value);
@@ -61,38 +93,74 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
     // DataLoader throws its own error.
-    if (!isArrayLike(ids)) return refusing(this.name).loadMany(ids as never);
+    if (!isArrayLike(ids)) return refusing(this.#name).loadMany(ids as never);
     return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
   }
 
-  clear(id: Id): this {
-    const names = this.#requests.namesOf(id);
-    const memoKey = memoKeyOf(id, names);
-    this.#noteCleared(memoKey);
-    this.#forget(memoKey);
-    return this;
+  clear(id: Id): void {
+    this.#clear(memoKeyOf(id, this.#namesOf(id)));
   }
 
-  clearAll(): this {
-    for (const memoKey of [...this.#memo.keys(), ...this.#memoInLoads.keys()]) this.#noteCleared(memoKey);
-    this.#memo.clear();
-    this.#memoInLoads.clear();
-    return this;
+  clearAll(): void {
+    for (const memoKey of [...this.#memo.keys(), ...this.#memoInLoads.keys()]) this.#clear(memoKey);
   }
 
-  prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
-    const names = this.#requests.namesOf(id);
-    if (this.#isForgotten(names)) return this;
-    if (typeof names !== "string") this.#forgetOutdated(names);
-    this.#rememberUnlessKnown(memoKeyOf(id, names), value);
-    this.#requests.primed(typeof names === "string" ? undefined : names);
-    return this;
+  prime(id: Id, value: Value | PromiseLike<Value> | Error): void {
+    const { tier } = this.#definition.parts;
+    const names = this.#namesOf(id);
+    if (this.#isForgotten(names)) return;
+    const key = names instanceof IdKey ? names : undefined;
+    if (key !== undefined) this.#forgetOutdated(key);
+    if (this.#remembers) {
+      const memoKey = memoKeyOf(id, names);
+      const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
+      // Prevents an unhandled rejection if nobody asks for it.
+      primed.catch(() => undefined);
+      if (!this.#memo.has(memoKey)) this.#memo.set(memoKey, this.#newlyRead(primed));
+      const load = tier.loads.enclosing();
+      if (load !== undefined && this.#memoInLoads.get(memoKey, load) === undefined)
+        this.#memoInLoads.set(memoKey, this.#newlyRead(primed), load, tier.loads.starts);
+    }
+    this.#observer?.collector?.addPrimed(key, this.#definition.policy);
   }
 
-  #noteCleared(memoKey: unknown): void {
+  /** Returns the request of an id for a worker. Undefined if it has no key. */
+  requestFor(id: Id): ReadRequest | undefined {
+    const names = this.#namesOf(id);
+    return names instanceof IdKey ? this.#requestOf(id, names) : undefined;
+  }
+
+  get #name(): string {
+    return this.#definition.options.name;
+  }
+
+  get #observer(): Observer | undefined {
+    return this.#definition.parts.requestStates.observerOf(this.#context);
+  }
+
+  #namesOf(id: Id): Names {
+    const { names, parts } = this.#definition;
+    if (parts.requestStates.overrideOf(this.#context) === "BYPASS") return { reason: "REQUESTED" };
+    if (this.#isPrivate && this.#identity === undefined) return { reason: "NO_IDENTITY" };
+    try {
+      return names.of(id, this.#identity, this.#variant);
+    } catch (cause) {
+      return { reason: "KEY_UNUSABLE", cause };
+    }
+  }
+
+  /** Without an identity, nothing tells a PRIVATE value from that of the next caller. */
+  #isForgotten(names: Names): boolean {
+    return this.#isPrivate && !(names instanceof IdKey);
+  }
+
+  /** Forgets what was read by a memo key, and notes whether that was an error. */
+  #clear(memoKey: unknown): void {
     const values = [this.#memo.get(memoKey)?.value, this.#memoInLoads.last(memoKey)?.value].filter(
       (value) => value !== undefined,
     );
+    this.#memo.delete(memoKey);
+    this.#memoInLoads.delete(memoKey);
     if (values.length === 0) return;
     const failed = Promise.all(values.map(hasRejected)).then((all) => all.includes(true));
     this.#cleared.set(memoKey, failed);
@@ -102,9 +170,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
   }
 
   /**
-   * Forgets what was read or primed for an id if its `maxAge` is over, or something that it depends
-   * on was invalidated since, as far as this process knows: a context can outlive its request, as
-   * that of a subscription does.
+   * Forgets what is older than its `maxAge`, or than an invalidation that this process knows: a
+   * context can outlive its request, as that of a subscription does.
    */
   #forgetOutdated(names: IdKey): void {
     const { memoKey } = names;
@@ -115,93 +182,129 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
   }
 
   #isOutdated(remembered: Remembered, { key, tags }: IdKey): boolean {
-    const invalidations = this.#invalidations;
-    if (this.#requests.now() - remembered.readAt >= this.#requests.policy.maxAgeMs) return true;
+    const { policy, parts } = this.#definition;
+    const { invalidations, clock, tier } = parts;
+    if (clock.now() - remembered.readAt >= policy.maxAgeMs) return true;
     if (remembered.changes === invalidations.changes) return false;
     const position = Math.max(remembered.position, invalidations.firstPosition);
     if (!invalidations.isUntouched(position, key, tags.subjects)) return true;
     // Which tags the value has besides is not known.
-    const hasMoreTags = this.#requests.hasResultTags || this.#tier.hasResultTags({ key, tags });
+    const hasMoreTags = this.#subjectsOf !== undefined || tier.hasResultTags({ key, tags });
     if (hasMoreTags && position < invalidations.latest) return true;
     remembered.changes = invalidations.changes;
     return false;
   }
 
   #newlyRead(value: Promise<unknown>): Remembered {
-    const { position, changes } = this.#invalidations;
-    return { value, position, changes, readAt: this.#requests.now() };
+    const { invalidations, clock } = this.#definition.parts;
+    const { position, changes } = invalidations;
+    return { value, position, changes, readAt: clock.now(), collector: this.#observer?.collector };
   }
 
-  #forget(memoKey: unknown): void {
-    this.#memo.delete(memoKey);
-    this.#memoInLoads.delete(memoKey);
-  }
-
-  #rememberUnlessKnown(memoKey: unknown, value: Value | PromiseLike<Value> | Error): void {
-    if (!this.#remembers) return;
-    const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
-    // Prevents an unhandled rejection if nobody asks for it.
-    primed.catch(() => undefined);
-    this.#requests.remembered(primed);
-    if (!this.#memo.has(memoKey)) this.#memo.set(memoKey, this.#newlyRead(primed));
-    const load = this.#tier.loads.enclosing();
-    if (load !== undefined && this.#memoInLoads.get(memoKey, load) === undefined)
-      this.#memoInLoads.set(memoKey, this.#newlyRead(primed), load, this.#tier.loads.starts);
-  }
-
-  /**
-   * Returns what this request has read under `memoKey`, or reads it. Inside of a load: what was
-   * read since the load began.
-   */
-  #remembered(
-    memoKey: unknown,
-    id: Id,
-    names: IdKey | LoaderBypassReason,
-    load: EnclosingLoad | undefined,
-    ask: Ask | undefined,
-  ): Promise<Value> {
+  /** Returns what this request has read of an id, or reads it. Inside of a load: since it began. */
+  #remembered(id: Id, names: Names, load: EnclosingLoad | undefined, ask: Ask | undefined): Promise<Value> {
+    const memoKey = memoKeyOf(id, names);
     const inLoad = load && this.#memoInLoads.get(memoKey, load);
-    const known = (load === undefined ? this.#memo.get(memoKey) : inLoad?.value)?.value as Promise<Value> | undefined;
+    const known = load === undefined ? this.#memo.get(memoKey) : inLoad?.value;
     if (known === undefined) {
       const value = this.#read(id, names, load === undefined ? "none" : "other-load", ask);
-      this.#requests.remembered(value);
-      if (this.#remembers && load !== undefined)
-        this.#memoInLoads.set(memoKey, this.#newlyRead(value), load, this.#tier.loads.starts);
-      else if (this.#remembers) this.#memo.set(memoKey, this.#newlyRead(value));
+      if (!this.#remembers) return value;
+      if (load === undefined) this.#memo.set(memoKey, this.#newlyRead(value));
+      else this.#memoInLoads.set(memoKey, this.#newlyRead(value), load, this.#definition.parts.tier.loads.starts);
       return value;
     }
-    this.#requests.recalled(known);
-    if (inLoad?.load === load) return known;
-    return known.catch((error: unknown) => {
+    for (const collector of this.#observer?.collector?.members ?? [])
+      if (known.collector?.members.has(collector) !== true)
+        collector.refuse(`\`${this.#name}\` had read an id before the operation was executed`);
+    const value = known.value as Promise<Value>;
+    if (inLoad?.load === load) return value;
+    return value.catch((error: unknown) => {
       // Nobody waits for the other load any more, but somebody for this one.
       if (!isAbandonment(error)) throw error;
-      if (this.#memoInLoads.last(memoKey)?.value === known) this.#memoInLoads.delete(memoKey);
-      return this.#remembered(memoKey, id, names, load, ask);
+      if (this.#memoInLoads.last(memoKey)?.value === value) this.#memoInLoads.delete(memoKey);
+      return this.#remembered(id, names, load, ask);
     });
   }
 
-  /**
-   * Whether nothing is remembered of an id: without an identity, nothing tells a PRIVATE value from
-   * that of the next caller of the same context.
-   */
-  #isForgotten(names: IdKey | LoaderBypassReason): boolean {
-    return typeof names === "string" && this.#requests.policy.scope === "PRIVATE";
-  }
-
-  #read(id: Id, names: IdKey | LoaderBypassReason, nesting: Nesting, ask: Ask | undefined): Promise<Value> {
-    const requests = this.#requests;
-    const tier = this.#tier;
-    if (typeof names === "string") return requests.bypass(id, names, ask);
-    if (tier.modes.isOff(this.name)) return requests.bypass(id, "MODE_OFF", ask);
-    const cleared = this.#cleared.get(names.memoKey);
+  #read(id: Id, names: Names, nesting: Nesting, ask: Ask | undefined): Promise<Value> {
+    if (!(names instanceof IdKey)) return this.#bypass(id, names, ask);
+    const { tier } = this.#definition.parts;
+    if (tier.modes.isOff(this.#name)) return this.#bypass(id, { reason: "MODE_OFF" }, ask);
     const read = (isForced: boolean): Promise<Value> => {
-      const request = requests.requestOf(id, names, isForced, ask);
+      const request = this.#requestOf(id, names, isForced, ask);
       const isKnown = request.usesMemory && nesting === "none" && tier.isPlain;
       return (isKnown ? tier.readKnown(request) : tier.read(request, nesting)) as Promise<Value>;
     };
+    const cleared = this.#cleared.get(names.memoKey);
     if (cleared === undefined) return read(false);
     this.#cleared.delete(names.memoKey);
     return cleared.then(read);
+  }
+
+  #bypass(id: Id, { reason, cause }: Unnamed, ask: Ask | undefined): Promise<Value> {
+    const { names, parts, identifyOf, identifyPlace } = this.#definition;
+    const coordinate = this.#name;
+    const error =
+      reason === "NO_IDENTITY"
+        ? identityMistake(identifyOf(id), this.#context, coordinate, identifyPlace)
+        : reason === "KEY_UNUSABLE"
+          ? names.mistakeOf(cause)
+          : undefined;
+    const mistake = error === undefined ? {} : { error };
+    parts.channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason, ...mistake });
+    const report: ReadReport = { outcome: "bypassed", isPrivate: this.#isPrivate, reason };
+    toldBy(this.#observer, ask)?.onRead(coordinate, report, undefined);
+    return this.#source(this.#idLoad(id, undefined));
+  }
+
+  #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
+    return { id, cached, enclosing: this.#definition.parts.tier.loads.enclosing(), toString: () => String(id) };
+  }
+
+  /** `isForced`: it asks the source, whatever the store has. */
+  #requestOf(given: Id, names: IdKey, isForced = false, ask?: Ask): LoaderRequest {
+    const { mayExist, parts, options, inputOf, originOf, policy, identifyOf, names: keys } = this.#definition;
+    // The source gets what the key was made of, whatever the caller makes of its object meanwhile.
+    const id = typeof given === "object" ? (copyOfInput(given) as Id) : given;
+    let hasOtherKey = false;
+    const coordinate = options.name;
+    const { key, identity } = names;
+    // That of the caller now, when it asks.
+    const observer = toldBy(this.#observer, ask);
+    const { tier, channel, requestStates, signals } = parts;
+    const { memory } = tier;
+    const override = requestStates.overrideOf(this.#context);
+    const request: LoaderRequest = {
+      key,
+      known: names,
+      usesMemory: override === undefined && !isForced && memory !== undefined && canBeKept(names),
+      acceptsKept: () => true,
+      takeKept: () => takeKept(names, memory as Memory, policy, observer, undefined, channel),
+      missed: (result, verdict) => tier.respond(request, result, undefined, verdict),
+      policy,
+      tags: this.#subjectsOf === undefined ? names.tags : new ResultTags(names.tags, this.#subjectsOf),
+      isForced: isForced || override === "REFRESH",
+      // The loads of one request are one call.
+      batch: options.kind.noun === "function" ? undefined : this,
+      owner: this.#context === undefined ? undefined : this,
+      caller: undefined,
+      input: this.#isPrivate ? undefined : () => (inputOf === undefined ? id : inputOf(id)),
+      mayExist: mayExist && (() => mayExist(id)),
+      load: (waiters, result) => {
+        // An instance of a class, which cannot be copied, may have another key by now.
+        hasOtherKey = typeof id === "object" && !keys.isKeyOf(id, names, this.#variant);
+        return this.#source(this.#idLoad(id, { waiters, result }));
+      },
+      excess: () => (hasOtherKey ? changedId(coordinate, options.kind) : undefined),
+      ...(keys.hasOwnKey ? { source: originOf(given), context: this.#context } : {}),
+      changed: () => {
+        const now = this.#isPrivate ? identityOf(identifyOf(id), this.#context) : undefined;
+        return now === identity ? undefined : contextChanged(coordinate, "identity");
+      },
+      signals: () => signals.of(coordinate, requestStates.contextOf(this.#context)),
+      onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
+    };
+    return request;
   }
 }
 
@@ -214,6 +317,31 @@ interface Remembered {
   changes: number;
   /** On the clock of this process. */
   readonly readAt: number;
+  /** What collected the parts of a response when it was asked for. */
+  readonly collector: PartCollector | undefined;
+}
+
+/** The key of an id, or why it has none; `cause`: what making it has thrown. */
+type Names = IdKey | Unnamed;
+interface Unnamed {
+  readonly reason: "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | "MODE_OFF";
+  readonly cause?: unknown;
+}
+
+/** Receives how a read was answered. */
+export type Ask = (report: ReadReport) => void;
+
+/** The loader of one caller. */
+export interface OwnLoader<Id, Value> extends Pick<CachedLoader<Id, Value>, "loadMany"> {
+  load(id: Id, ask?: Ask): Promise<Value>;
+  clear(id: Id): unknown;
+  clearAll(): unknown;
+  prime(id: Id, value: Value | PromiseLike<Value> | Error): unknown;
+}
+
+interface LoaderRequest extends KnownRequest {
+  /** Whether its value may come from memory, and is kept there. */
+  readonly usesMemory: boolean;
 }
 
 /** Resolves to whether a promise has rejected by now. */
@@ -226,10 +354,96 @@ const hasRejected = (promise: Promise<unknown>): Promise<boolean> =>
 /** Returns a DataLoader for arguments that it refuses. */
 const refusing = (name: string): DataLoader<never, never> => new DataLoader(() => Promise.resolve([]), { name });
 
-/**
- * Returns what a request remembers an id by, in a form that no other id has: not all have names.
- */
-function memoKeyOf(id: unknown, names: IdKey | LoaderBypassReason): unknown {
-  if (typeof names !== "string") return names.memoKey;
+/** Not all ids have keys. What stands for one differs from all keys. */
+function memoKeyOf(id: unknown, names: Names): unknown {
+  if (names instanceof IdKey) return names.memoKey;
   return typeof id === "string" || typeof id === "number" ? `\0${typeof id} ${id}` : id;
+}
+
+/** Returns an observer that tells the caller too. */
+function toldBy(observer: Observer | undefined, ask: Ask | undefined): Observer | undefined {
+  if (ask === undefined) return observer;
+  return {
+    collector: observer?.collector,
+    onRead(coordinate, report, info, key) {
+      ask(report);
+      observer?.onRead(coordinate, report, info, key);
+    },
+  };
+}
+
+/** Returns what finds the tags of the entities in a value. Undefined: there are none. */
+function subjectsOfType<Id, Value, Context>(
+  { options, parts: { keys, typeShapes } }: LoaderDefinition<Id, Value, Context>,
+  type: string,
+  context: Context,
+): RequestTags["subjectsOf"] {
+  const { entityTagsIn } = typeShapes.of(options.name, type);
+  return entityTagsIn && ((value) => keys.tags(entityTagsIn(value, context)));
+}
+
+const changedId = (coordinate: string, { noun, input }: LoaderKind): Excess => ({
+  kind: "unkeyable",
+  error: keyUnusable(
+    `${noun} \`${coordinate}\`: the value is not cached: expected an ${input} that stays as it is until its load has begun, got one that has another key by then; do not change it meanwhile`,
+    { coordinate },
+  ),
+});
+
+/** The parts of a cache that loaders use. */
+export interface LoaderParts extends ExistenceParts {
+  readonly tier: Reads;
+  readonly invalidation: Invalidation;
+  readonly invalidations: InvalidationClock;
+  readonly keys: KeySpace;
+  /** What is remembered of keys. */
+  readonly memos: Memos;
+  /** The tags that values can have, to find those that nothing can have. */
+  readonly knownTags: KnownTags;
+  readonly requestStates: RequestStates;
+  readonly signals: RequestSignals;
+  readonly channel: Channel;
+  readonly logger: Logger;
+  /** The option `defaults`, with `defaultScope` as its scope. */
+  readonly defaults: PolicySettings;
+  readonly identify: ((context: never) => unknown) | undefined;
+  readonly contextWatch: ContextWatch;
+  readonly variants: Variants;
+  readonly typeShapes: TypeShapes;
+  readonly loaders: Map<string, LoaderRule>;
+  /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */
+  readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
+}
+
+/** What tells a loader or a function from others: what its ids are, and how they are loaded. */
+export interface LoaderMaking<Id, Value, Context> {
+  readonly options: KeyOptions<Id> & Pick<LoaderOptions<Id, Value, Context>, "cache" | "maxBatchSize" | "type">;
+  /** Returns what loads ids with the cache. */
+  sourceOf(context: Context, loader: CachedLoader<Id, Value>, policy: Policy): Source<Id, Value>;
+  /** Returns the loader of a policy with `maxAge: 0`. Default: one that remembers nothing. */
+  uncached?(context: Context, loader: CachedLoader<Id, Value>, remembers: boolean): OwnLoader<Id, Value>;
+  /** Returns the identity of the caller. */
+  readonly identify: ((context: Context, id: Id) => unknown) | undefined;
+  /** Where the user has written `identify`. */
+  readonly identifyPlace?: string | undefined;
+  /** Returns what a load is made from besides its key, if a function of the user makes that. */
+  originOf(id: Id): unknown;
+  /** Returns plain data from which `idOf` makes the same id in another process. Default: the id. */
+  inputOf?(id: Id): unknown;
+  /**
+   * Returns the id that an invalidation, the inspection or a refresh job names, the latter with the
+   * context of its worker. Throws `CACHED_KEY_UNUSABLE`.
+   */
+  idOf(named: unknown, worker?: { readonly context: Context }): Id;
+  readonly mayExist?: ((id: Id) => Promise<boolean>) | undefined;
+}
+
+/** What the loaders of one name have in common. */
+export interface LoaderDefinition<Id, Value, Context> extends LoaderMaking<Id, Value, Context> {
+  /** Returns what says who calls, for one id and the object that it is read with. */
+  readonly identifyOf: (id: Id) => ((context: Context) => unknown) | undefined;
+  readonly policy: Policy;
+  readonly names: LoaderKeys<Id>;
+  readonly variantOf: () => Variant;
+  readonly parts: LoaderParts;
 }

@@ -12,43 +12,39 @@ import type { IdentityCheck } from "./identity-check.js";
  * ones any load writes, since a hit writes nothing: once per coordinate and property, by name,
  * never by value.
  *
- * The watch replaces the properties of the context by accessors. It does not wrap the context in a
- * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
- * DataLoaders, `===`, #private fields) would stop matching. The asynchronous context identifies the
- * running load, so reads by concurrent code are not reported. Frozen contexts and contexts that are
- * not objects are not watched.
+ * It replaces properties of the context by accessors. A Proxy would be a different object for
+ * whatever is keyed by the context (a WeakMap of DataLoaders, `===`, #private fields). The
+ * asynchronous context identifies the running load, so reads by concurrent code are not reported.
+ * Frozen contexts and those that are no objects are not watched.
  */
 export class ContextWatch {
-  readonly #channel: Channel;
-  readonly #sharedKeys: readonly string[];
-  readonly #watchesLoads: boolean;
   readonly #running = new AsyncLocalStorage<RunningLoad | undefined>();
   /** Told of what the loads of PRIVATE values read. */
   identities: IdentityCheck | undefined = undefined;
   /**
-   * How many reads of the cache itself are under way: they are not collected, and of paused ones,
-   * nobody is told.
+   * Reads of the cache itself under way: not collected (`#own`), or not seen at all (`#paused`).
    */
   #own = 0;
   #paused = 0;
-  /** The properties by which `identify` tells callers apart, as far as it was seen to read them. */
+  /** The properties that `identify` was seen to read. */
   readonly identityKeys = new Set<string>();
   readonly #watched = new WeakMap<object, WatchedContext>();
   /** Bounded: a context with one property per user would otherwise exhaust the memory. */
   readonly #isNew = unrepeated();
 
-  constructor(channel: Channel, sharedKeys: readonly string[], watchesLoads: boolean) {
-    this.#channel = channel;
-    this.#sharedKeys = sharedKeys;
-    this.#watchesLoads = watchesLoads;
-  }
+  /** `isReporting`: whether what loads do is reported, as outside of production. */
+  constructor(
+    private readonly channel: Channel,
+    private readonly sharedKeys: readonly string[],
+    readonly isReporting: boolean,
+  ) {}
 
   /**
    * Runs `load`. Properties of `context` that it reads, now or asynchronously, are reported unless
    * they are in `keyProperties`, or the value is PRIVATE; those that it writes are in any case.
    */
   run<T>({ coordinate, keyProperties = [], isPrivate }: WatchedLoad, context: unknown, load: () => T): T {
-    if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
+    if (!this.isReporting || typeof context !== "object" || context === null) return load();
     const watched = this.#watch(context);
     const running = { coordinate, keyProperties, isPrivate, context, hasEnded: false };
     const loadsBefore = watched.loads++;
@@ -83,15 +79,12 @@ export class ContextWatch {
     this.#watch(context);
   }
 
-  /**
-   * Ends the watch. In Node.js 20 and 22, a used AsyncLocalStorage slows down every promise of the
-   * process until it is disabled.
-   */
+  /** In Node.js 20 and 22, an AsyncLocalStorage in use slows down every promise of the process. */
   close(): void {
     disableStorage(this.#running);
   }
 
-  /** Runs `read`, which is synchronous, without reporting what it reads. */
+  /** Runs `read`, which is synchronous, unseen. */
   pause<T>(read: () => T): T {
     this.#paused++;
     try {
@@ -102,8 +95,8 @@ export class ContextWatch {
   }
 
   /**
-   * Runs `read`, which is synchronous and asks who is calling, without collecting what it reads: it
-   * decides about keys, not about values.
+   * Runs `read`, which is synchronous, without collecting what it reads: that decides about keys,
+   * not about values.
    */
   asIdentity<T>(read: () => T): T {
     this.#own++;
@@ -116,8 +109,8 @@ export class ContextWatch {
 
   /**
    * Collects the properties of a context that anything reads from now on, also in production.
-   * Returns what ends that, and returns their names but for those that all callers share.
-   * `keyPaths`: those in the key, such as `$context.locale`. See `collectReads`.
+   * Returns what ends that, and returns their names without shared ones. `keyPaths`: those in the
+   * key, such as `$context.locale`. See `collectReads`.
    */
   collect(context: object, keyPaths: readonly string[]): () => readonly string[] {
     const paths = keyPaths.map((text) => text.split(".").slice(1));
@@ -125,14 +118,12 @@ export class ContextWatch {
     return () => this.notShared(end());
   }
 
-  /** Leaves out the names of what all callers share. */
   notShared(names: readonly string[]): readonly string[] {
-    return names.filter((name) => !this.#sharedKeys.includes(name.split(".")[0] as string));
+    return names.filter((name) => !this.sharedKeys.includes(name.split(".")[0] as string));
   }
 
   /**
-   * Whether a property of a context without an identity says no more than that: `identify` reads
-   * it, and nothing is there.
+   * Whether a property only says that there is no identity: `identify` reads it, and it is empty.
    */
   isNoIdentity(context: object, name: string): boolean {
     if (!this.identityKeys.has(name)) return false;
@@ -140,35 +131,23 @@ export class ContextWatch {
     return value === undefined || value === null || value === "" || value === false;
   }
 
-  /** Whether what loads read is reported, as outside of production. */
-  get isReporting(): boolean {
-    return this.#watchesLoads;
-  }
-
   /** Watches all properties that a context has now, as far as they can be watched. */
   #watch(context: object): WatchedContext {
-    const { access } = this;
     const known = this.#watched.get(context);
-    const watched: WatchedContext = known ?? {
-      names: new Set<PropertyKey>(),
-      running: 0,
-      loads: 0,
-      held: new Map(),
-      collections: new Set(),
-    };
-    const { names } = watched;
-    this.#watched.set(context, watched);
     const inherited = known === undefined && Object.isExtensible(context) ? inheritedNames(context) : [];
+    const watched = known ?? new WatchedContext();
+    this.#watched.set(context, watched);
+    const { names } = watched;
     try {
       for (const name of names) if (!Object.hasOwn(context, name)) names.delete(name);
       for (const property of Reflect.ownKeys(context)) {
         if (names.has(property) || isOfLibrary(context, property)) continue;
         names.add(property);
-        watchOwn(context, property, access);
+        watchOwn(context, property, this.#access);
       }
       for (const property of inherited) {
         names.add(property);
-        watchInherited(context, property, access);
+        watchInherited(context, property, this.#access);
       }
     } catch {
       // Exotic contexts, such as a Proxy that rejects definitions, stay unwatched.
@@ -176,8 +155,7 @@ export class ContextWatch {
     return watched;
   }
 
-  /** Told of what is done with the properties of watched contexts. */
-  readonly access: Access = {
+  readonly #access: Access = {
     read: (context, property, value) => {
       if (this.#paused > 0) return;
       const name = String(property);
@@ -185,22 +163,21 @@ export class ContextWatch {
         if (this.identityKeys.size < MAX_IDENTITY_KEYS) this.identityKeys.add(name);
       } else for (const names of this.#watched.get(context)?.collections ?? []) names.add(name);
       const load = this.#running.getStore();
-      if (this.#watchesLoads) this.#hold(context, property, value, load);
+      if (this.isReporting) this.#hold(context, property, value, load);
       if (load === undefined) return;
-      if (load.isPrivate) this.identities?.noteRead(load.context, String(property), load.coordinate);
-      else if (load.keyProperties?.includes(String(property)) !== true) this.#report("context.read", property, load);
+      if (load.isPrivate) this.identities?.noteRead(load.context, name, load.coordinate);
+      else if (load.keyProperties?.includes(name) !== true) this.#report("context.read", property, load);
     },
     written: (property) => {
-      if (this.#paused > 0) return;
-      const load = this.#running.getStore();
+      const load = this.#paused > 0 ? undefined : this.#running.getStore();
       if (load !== undefined) this.#report("context.written", property, load);
     },
   };
 
   /**
-   * Remembers what a load got, to see whether the load changes it: until anyone else gets it, when
-   * a promise job shows that the load has gone on to something else, and when it ends, if no other
-   * load that runs has it too.
+   * Remembers what a load got, to see whether it has changed by the time that anyone else gets it,
+   * in the next promise job (the load has gone on), or when the load ends, if no other load that
+   * runs has it.
    */
   #hold(context: object, property: PropertyKey, value: unknown, load: RunningLoad | undefined): void {
     const held = this.#watched.get(context)?.held;
@@ -222,15 +199,15 @@ export class ContextWatch {
 
   #report(name: "context.read" | "context.written", key: PropertyKey, { coordinate }: WatchedLoad): void {
     const property = String(key);
-    if (this.#sharedKeys.includes(property)) return;
+    if (this.sharedKeys.includes(property)) return;
     if (this.#isNew(`${name} ${coordinate} ${property}`))
-      this.#channel.publish({ name, coordinate, digest: "", property });
+      this.channel.publish({ name, coordinate, digest: "", property });
   }
 }
 
-/** A load, and the properties of the context that are part of its key. */
 interface WatchedLoad {
   readonly coordinate: string;
+  /** The properties of the context that are part of its key. */
   readonly keyProperties?: readonly string[] | undefined;
   readonly isPrivate: boolean;
 }
@@ -240,17 +217,16 @@ interface RunningLoad extends WatchedLoad {
   hasEnded: boolean;
 }
 
-/**
- * A context whose properties `names` are watched. `running`: its loads that have not ended;
- * `loads`: how many have begun; `held`: who was the last to read a property, as long as it runs;
- * `collections`: who collects what is read.
- */
-interface WatchedContext {
-  readonly names: Set<PropertyKey>;
-  running: number;
-  loads: number;
-  readonly held: Map<PropertyKey, HeldValue>;
-  readonly collections: Set<Set<string>>;
+class WatchedContext {
+  /** The properties that are watched. */
+  readonly names = new Set<PropertyKey>();
+  /** How many loads have begun, and how many of them have not ended. */
+  loads = 0;
+  running = 0;
+  /** Which load was the last to read a property, as long as it runs. */
+  readonly held = new Map<PropertyKey, HeldValue>();
+  /** Who collects what is read. */
+  readonly collections = new Set<Set<string>>();
 }
 
 /** `identify` reads few. */
@@ -261,10 +237,7 @@ interface Access {
   written(property: PropertyKey): void;
 }
 
-/**
- * What a load has got from a property of the context, and what that consisted of. `isAlone`: no
- * other load that runs has it too.
- */
+/** What a load got from a property, and its content. `isAlone`: no other running load has it. */
 interface HeldValue {
   readonly load: RunningLoad;
   readonly value: unknown;
@@ -276,8 +249,7 @@ interface HeldValue {
 const MAX_PARTS = 200;
 
 /**
- * Returns what a value consists of: the members of lists, Maps, Sets and plain objects. What a
- * class keeps is its own affair.
+ * Returns the members of lists, Maps, Sets and plain objects. What a class keeps is its own affair.
  */
 function contentOf(value: unknown): readonly unknown[] {
   const content = [value];
@@ -311,34 +283,32 @@ function watchOwn(context: object, property: PropertyKey, { read, written }: Acc
   const { get, set, enumerable = false } = own;
   let { value } = own as { value: unknown };
   const isField = "value" in own;
-  define(context, property, {
+  function setField(this: object, next: unknown): void {
+    if (this === context) {
+      written(property);
+      value = next;
+      return;
+    }
+    // Assigning to an object that inherits from the context creates its own property, as with a
+    // plain field.
+    Object.defineProperty(this, property, { value: next, writable: true, enumerable: true, configurable: true });
+  }
+  Object.defineProperty(context, property, {
+    configurable: true,
     enumerable,
     get(this: object) {
       read(context, property, value);
-      return isField ? value : get?.call(this);
+      return isField ? value : (get?.call(this) as unknown);
     },
-    // Assigning to an object that inherits from the context creates its own property, as with a
-    // plain field.
-    set: isField
-      ? own.writable === true
-        ? function (this: object, next: unknown) {
-            if (this === context) {
-              written(property);
-              value = next;
-            } else define(this, property, { value: next, writable: true, enumerable: true });
-          }
-        : undefined
-      : set,
-  });
+    set: isField ? (own.writable === true ? setField : undefined) : set,
+  } as PropertyDescriptor);
 }
 
-/**
- * Watches a member of the context's class. Methods are included, since #private fields are read
- * through them.
- */
+/** Watches a member of a class. Methods too, since #private fields are read through them. */
 function watchInherited(context: object, property: PropertyKey, access: Access): void {
   const prototype = Object.getPrototypeOf(context) as object;
-  define(context, property, {
+  Object.defineProperty(context, property, {
+    configurable: true,
     enumerable: false,
     get(this: object) {
       access.read(context, property, undefined);
@@ -352,15 +322,4 @@ function watchInherited(context: object, property: PropertyKey, access: Access):
       if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, access);
     },
   });
-}
-
-function define(
-  target: object,
-  property: PropertyKey,
-  descriptor: Omit<PropertyDescriptor, "get" | "set"> & {
-    readonly get?: (this: object) => unknown;
-    readonly set?: ((this: object, next: unknown) => void) | undefined;
-  },
-): void {
-  Object.defineProperty(target, property, { ...(descriptor as PropertyDescriptor), configurable: true });
 }

@@ -2,13 +2,12 @@ import { type Clock, outsideOfRequests, within } from "../base/clock.js";
 import { ignoreRejection } from "../base/deferred.js";
 import type { LongTick } from "../tier/tick/long-tick.js";
 import { TickBatch } from "../tier/tick/tick-batch.js";
-import { givenIds } from "./given-ids.js";
 
 /**
  * Returns a function that checks one id. The checks of a tick are one call of the guard. If it
- * fails, returns fewer or more answers, changes the list of ids, or exceeds the time limit, the ids
- * are assumed to exist. An id that is asked for while a call runs belongs to the next one, so the
- * answer is never older than the question.
+ * fails, returns another number of answers, changes the list of ids, or takes too long, the ids are
+ * assumed to exist. Ids that are asked for during a call belong to the next one, so that no answer
+ * is older than the question.
  */
 export function batchExistence<Id>(
   guard: ExistenceGuard<Id>,
@@ -48,6 +47,14 @@ export interface ExistenceGuard<Id> {
 export interface ExistenceParts {
   readonly clock: Clock;
   readonly longTick: LongTick;
+  /** How long a miss waits at most for what is not its own load. */
   readonly leaseWaitMs: number;
   readonly isProduction: boolean;
 }
+
+/**
+ * Returns a copy for a function of the user, which may change it. `isFrozen`: it cannot, and throws
+ * at the place of the mistake.
+ */
+export const givenIds = <Id>(ids: readonly Id[], isFrozen: boolean): readonly Id[] =>
+  isFrozen ? Object.freeze(ids.slice()) : ids.slice();

@@ -4,37 +4,33 @@ import { type Identity, identityOf } from "./identity.js";
 type Identify = (context: never) => unknown;
 
 /**
- * Finds, outside of production, an `identify` that returns what several callers have in common: a
- * role, a group or an IP address. What the load of a PRIVATE value reads of its context, and names
- * a person, has to be the same in all contexts of one identity. Reports the first property that is
- * not, once, by name.
+ * Finds an `identify` that returns what several callers have in common: a role, a group or an IP
+ * address. What a PRIVATE load reads of its context, and names a person, has to be the same in all
+ * contexts of one identity. Reports the first property that is not, once, by name. Not in
+ * production.
  */
 export class IdentityCheck {
-  readonly #identify: Identify;
-  readonly #logger: Logger;
   readonly #known = new Map<Identity, Person>();
-  /** Reads a property of a context without being seen. */
-  readonly #peek: (read: () => unknown) => unknown;
   #isReported = false;
 
-  constructor(identify: Identify, logger: Logger, peek: (read: () => unknown) => unknown) {
-    this.#identify = identify;
-    this.#logger = logger;
-    this.#peek = peek;
-  }
+  /** `peek`: reads a context unseen. */
+  constructor(
+    private readonly identifyCaller: Identify,
+    private readonly logger: Logger,
+    private readonly peek: <T>(read: () => T) => T,
+  ) {}
 
-  /** The option `identify`, which compares each context with the last one of its identity. */
+  /** `identify`, comparing each context with the last one of its identity. */
   readonly identify: Identify = (context) => {
-    const identity = this.#identify(context);
+    const identity = this.identifyCaller(context);
     const isText = typeof identity === "string" || typeof identity === "number" || typeof identity === "bigint";
     if (isText && this.#known.size > 0 && !this.#isReported) this.#compare(String(identity), context);
     return identity;
   };
 
-  /** Notes that the load of a PRIVATE value has read a property of its context. */
   noteRead(context: object, property: string, coordinate: string): void {
     if (this.#isReported || !(PERSON.test(property) || HOLDER.test(property)) || NO_PERSON.test(property)) return;
-    const identity = this.#peek(() => identityOf(this.#identify, context)) as Identity | undefined;
+    const identity = this.peek(() => identityOf(this.identifyCaller, context));
     if (identity === undefined) return;
     const person = this.#known.get(identity) ?? { names: new Map(), last: new WeakRef(context) };
     if (this.#known.size >= MAX_IDENTITIES || person.names.has(property)) return;
@@ -54,7 +50,7 @@ export class IdentityCheck {
       if (other === undefined || other === name) continue;
       this.#isReported = true;
       this.#known.clear();
-      this.#logger.warn(
+      this.logger.warn(
         `graphql-cached: createCache: \`identify\`: expected an identity that one caller has, got the same one for two contexts with another \`context.${property}\`, which the load of \`${coordinate}\` reads; ` +
           "they share PRIVATE values; return the id of the user, not a role, a group or an IP address",
       );
@@ -64,9 +60,7 @@ export class IdentityCheck {
 
   #nameIn(context: object, property: string): string | undefined {
     try {
-      return this.#peek(() => nameOf(property, (context as Readonly<Record<string, unknown>>)[property])) as
-        | string
-        | undefined;
+      return this.peek(() => nameOf(property, (context as Readonly<Record<string, unknown>>)[property]));
     } catch {
       // A getter of the context may throw.
       return undefined;
@@ -74,10 +68,7 @@ export class IdentityCheck {
   }
 }
 
-/**
- * Who the contexts of one identity belong to: by property, what it said of a person, and whose load
- * has read it.
- */
+/** By property, what it said of a person, and whose load has read it. */
 interface Person {
   readonly names: Map<string, { readonly name: string; readonly coordinate: string }>;
   /** The context that was compared last. */
@@ -87,19 +78,14 @@ interface Person {
 /** Bounds the memory. */
 const MAX_IDENTITIES = 1_000;
 
-/**
- * Properties that name a person, or hold one. A user has several sessions and tokens, so these say
- * nothing by themselves.
- */
+/** A user has several sessions and tokens, so holders say nothing by themselves. */
 const PERSON = /user|viewer|account|customer|member|owner|person|principal|^(?:me|uid|sub|subject|email)$/i;
 const HOLDER = /session|auth|claims|token|jwt|^req(?:uest)?$/i;
 const NO_PERSON = /agent|loader|service|repo|role|type/i;
 const IDS = ["id", "_id", "userId", "uid", "sub", "email"] as const;
 const IDS_IN_HOLDERS = ["userId", "uid", "sub"] as const;
 
-/**
- * Returns what a property of a context says of a person. Undefined: nothing that can be compared.
- */
+/** Returns what a property says of a person. Undefined: nothing that can be compared. */
 function nameOf(property: string, value: unknown): string | undefined {
   const isPerson = PERSON.test(property);
   if (typeof value !== "object" || value === null) return isPerson ? textOf(value) : undefined;

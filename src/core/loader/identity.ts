@@ -1,6 +1,6 @@
 import { types } from "node:util";
 import { ignoreRejection } from "../base/deferred.js";
-import { CachedError, describeSetting } from "../base/errors.js";
+import { CachedError, describeSetting, keyUnusable, optionInvalid } from "../base/errors.js";
 import type { Policy } from "../policy/policy.js";
 
 /** The identity of a caller as canonical text: 7, "7" and 7n are one identity. */
@@ -10,25 +10,21 @@ export type Identity = string;
 type Identify = ((context: never) => unknown) | undefined;
 
 /**
- * The texts that `String` and `JSON.stringify` make of missing values, objects and functions, as a
- * whole or as a part, such as `user:undefined`. As an identity, each would be shared by unrelated
- * callers. People can have the name Null: `null@example.com` is a value.
+ * The texts that `String` and `JSON.stringify` make of missing values, objects and functions, alone
+ * or as a part, such as `user:undefined`, which unrelated callers would share. People can have the
+ * name Null: `null@example.com` is a value.
  */
 const MISSING =
   /(?<![\p{L}\p{N}])(?:undefined|NaN|Infinity|Invalid Date|\{\}|\[\]|\[object [^\]]*\])(?![\p{L}\p{N}])|(?<![\p{L}\p{N}@])null(?![\p{L}\p{N}]|[^\s:|/]{0,64}@)|=>|\bfunction ?\w{0,50}\(/u;
 
-/**
- * An identity with an empty part, or without any. Amazon's resource names have empty parts where
- * they do not apply.
- */
+/** An identity with an empty part, or none. Those of Amazon's resource names may be empty. */
 const EMPTY_PART = /^\s*$|^(?!arn:)(?:.*[:|,;])?\s*(?:[:|,;]|$)/s;
 
 const isMissing = (identity: string): boolean => MISSING.test(identity) || EMPTY_PART.test(identity);
 
 /**
- * Returns the caller's identity, or undefined if it is not known for certain: `identify` returned
- * nothing, an empty or invalid value, a number that may have been rounded or a promise, or it
- * threw. Nothing private is cached without an identity.
+ * Returns the caller's identity. Undefined if it is not certain: `identify` threw, or returned
+ * nothing, a promise, an invalid value, or a number that may have been rounded.
  */
 export function identityOf(identify: Identify, context: unknown): Identity | undefined {
   try {
@@ -44,8 +40,8 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
 }
 
 /**
- * Returns the identity of the entry that `target` names. Throws `CACHED_KEY_UNUSABLE` if a PRIVATE
- * value has none, or a PUBLIC one has one.
+ * Returns the identity of the entry that `target` names. Throws `CACHED_KEY_UNUSABLE` if it has one
+ * although it is PUBLIC, or none although it is PRIVATE.
  */
 export function identityOfTarget(
   target: { readonly private?: unknown },
@@ -58,19 +54,17 @@ export function identityOfTarget(
   const expected = isPrivate
     ? `the identity that owns the entry (a non-empty string, a number or a bigint), since the ${kind} is PRIVATE`
     : `nothing, since the entries of the ${kind} belong to no identity; leave it out`;
-  throw new CachedError(
-    "CACHED_KEY_UNUSABLE",
-    `${kind === "field" ? "" : `${kind} `}\`${coordinate}\`: \`private\`: expected ${expected}`,
-    { coordinate },
-  );
+  throw keyUnusable(`${kind === "field" ? "" : `${kind} `}\`${coordinate}\`: \`private\`: expected ${expected}`, {
+    coordinate,
+  });
 }
 
 /** Larger integers are rounded, so that several users could have the same number. */
 const isExact = (identity: number): boolean => Math.abs(identity) <= Number.MAX_SAFE_INTEGER;
 
 /**
- * Returns the error of an invalid identity, or of `identify` itself. Undefined for null, undefined
- * and an empty string: the identity is unknown.
+ * Returns the error of an invalid identity, or of `identify`. Null, undefined and "" are unknown
+ * ones.
  */
 export function identityMistake(
   identify: Identify,
@@ -95,17 +89,15 @@ export function identityMistake(
     problem = "it threw an exception, the cause of this error";
     cause = error;
   }
-  return new CachedError(
-    "CACHED_OPTION_INVALID",
+  return optionInvalid(
     `${place}: \`identify\`: expected a string, number, bigint, null or undefined, ${problem}; until then PRIVATE fields such as \`${coordinate}\` are not cached`,
     { coordinate, ...(cause === undefined ? {} : { cause }) },
   );
 }
 
 /**
- * Returns the error of a load whose context has changed since the key was made. Otherwise, requests
- * that share and modify one context could store one user's value for another. `what`: "identity",
- * or the path of a value in the context.
+ * Returns the error of a load whose context has changed since the key was made: its value could be
+ * that of another user. `what`: "identity", or a path in the context.
  */
 export const contextChanged = (coordinate: string, what: string): CachedError =>
   new CachedError(

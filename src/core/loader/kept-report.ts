@@ -7,10 +7,7 @@ import { ServedReport } from "../tier/request/served-report.js";
 import { NO_TAGS } from "../tier/request/tags.js";
 import type { Observer } from "./request-states.js";
 
-/**
- * Returns the value in memory for one caller, and reports it as served. `info`: that of a field;
- * undefined for a loader.
- */
+/** Returns the value in memory, and reports it. `info`: undefined for a loader. */
 export function takeKept(
   known: KnownKey,
   memory: Memory,

@@ -1,25 +1,21 @@
-import { CachedError, checkOptionsObject } from "../base/errors.js";
+import { keyUnusable, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import type { Key, Variant } from "../keys/key.js";
 import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
 import type { ReadReport } from "../tier/request/request.js";
-import { batchedSource } from "./batched-source.js";
-import { ContextLoader } from "./context-loader.js";
 import {
-  ContextRequests,
+  ContextLoader,
   type LoaderDefinition,
   type LoaderMaking,
   type LoaderParts,
   type OwnLoader,
-} from "./context-requests.js";
-import { batchExistence } from "./existence.js";
+} from "./context-loader.js";
 import { type Identity, identityOf, identityOfTarget } from "./identity.js";
 import { LoaderKeys } from "./loader-keys.js";
 import {
   type CachedLoader,
   type CachedRead,
   LOADER,
-  type LoaderOptions,
   ownMistakes,
   placeOf,
   policySettingsOf,
@@ -27,31 +23,8 @@ import {
 } from "./loader-options.js";
 
 /**
- * Creates a loader from a batch function, backed by the shared tier. Returns a function from a
- * request's context to the loader of that context. Without a context object, every call creates a
- * new loader.
- * Throws `CACHED_OPTION_INVALID` with all mistakes at once.
- */
-export function createLoaderFactory<Id, Value, Context>(
-  options: LoaderOptions<Id, Value, Context>,
-  parts: LoaderParts,
-): (context: Context) => CachedLoader<Id, Value> {
-  checkOptionsObject(options, LOADER.caller);
-  const { exists } = options;
-  return defineLoader<Id, Value, Context>(options, parts, {
-    options: { ...options, kind: LOADER },
-    ...batchedSource(options, parts),
-    identify: parts.identify as ((context: Context) => unknown) | undefined,
-    originOf: (id) => id,
-    idOf: (id) => id as Id,
-    mayExist: exists && batchExistence(exists, parts),
-  }).loaderOf;
-}
-
-/**
- * Checks the options of a loader or a function, and registers it under its name. Throws
- * `CACHED_OPTION_INVALID` with all mistakes at once. Returns what makes the loader of a context,
- * and `keyOf`, which throws `CACHED_KEY_UNUSABLE` for a caller without a key.
+ * Checks the options of a loader or function, and registers it. Throws `CACHED_OPTION_INVALID` with
+ * all mistakes at once. `keyOf` throws `CACHED_KEY_UNUSABLE` for a caller without a key.
  */
 export function defineLoader<Id, Value, Context>(
   options: { readonly name: string; readonly type?: string },
@@ -81,7 +54,7 @@ export function defineLoader<Id, Value, Context>(
     ...(typeof type === "string" && type !== "" ? [parts.typeShapes.want(name, type, place) ?? []].flat() : []),
   );
   if (compiled === undefined || mistakes.length > 0)
-    throw new CachedError("CACHED_OPTION_INVALID", `${place}: ${mistakes.join("; ")}`, {
+    throw optionInvalid(`${place}: ${mistakes.join("; ")}`, {
       coordinate: typeof name === "string" ? name : undefined,
     });
 
@@ -92,23 +65,10 @@ export function defineLoader<Id, Value, Context>(
       `graphql-cached: ${place} was called again with another \`${kind.load}\`; the later ${kind.noun} replaces the earlier one. In production it throws: if these are two ${kind.noun}s, rename one of them`,
     );
   const { settings: merged, policy, versions } = compiled;
-  const own = {
-    ...making.options,
-    functions: ["context", kind.key, "tags"].filter((option) => typeof ofUser[option] === "function"),
-    hasOwnKey: ofUser[kind.key] !== undefined,
-  };
-  const names = new LoaderKeys(own, parts);
-  const variantOf = variantSource(own, policy, versions, parts);
+  const names = new LoaderKeys(making.options, ofUser, parts);
+  const variantOf = variantSource(making.options, names.hasOwnKey, policy, versions, parts);
   const identifyOf = (id: Id) => identify && ((object: Context) => identify(requestStates.contextOf(object), id));
-  const definition: LoaderDefinition<Id, Value, Context> = {
-    ...making,
-    options: own,
-    identifyOf,
-    policy,
-    names,
-    variantOf,
-    parts,
-  };
+  const definition = { ...making, identifyOf, policy, names, variantOf, parts };
   loaders.set(name, {
     name,
     isReplacement,
@@ -120,16 +80,16 @@ export function defineLoader<Id, Value, Context>(
     tagTextsOf: (named) => names.tagTextsOf(idOf(named)),
     keyOf: (named, identity) => names.keyOf(idOf(named), identity, variantOf()),
   });
-  if (own.hasOwnKey && policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true)
+  if (names.hasOwnKey && policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true)
     parts.tier.loads.privateValues.isAsked = true;
   const loaderOf = loaderPerContext(definition);
   parts.requestFactories.set(name, (input, context: Context) => {
     const id = idOf(input, { context });
-    const requests = requestsOf(definition, context, loaderOf(context), identityOf(identifyOf(id), context));
-    const known = requests.namesOf(id);
-    if (typeof known !== "string") return requests.requestOf(id, known);
+    const caller = identityOf(identifyOf(id), context);
+    const request = new ContextLoader(definition, context, loaderOf(context), caller).requestFor(id);
+    if (request !== undefined) return request;
     const mistake = `cache.refresh: \`${name}\`: cannot build a key for the job's id`;
-    throw new CachedError("CACHED_KEY_UNUSABLE", mistake, { coordinate: name });
+    throw keyUnusable(mistake, { coordinate: name });
   });
   const keyOf = (id: Id, context: Context): Key => {
     const target = policy.scope === "PRIVATE" ? { private: identityOf(identifyOf(id), context) } : {};
@@ -141,10 +101,7 @@ export function defineLoader<Id, Value, Context>(
 const nameTaken = (load: string): string =>
   `\`name\`: expected a name that no other loader of the cache has, since loaders of one name share entries, got one with another \`${load}\`; create each loader once, outside of requests, or rename it`;
 
-/**
- * Memoizes one loader per context. A context that inherits from another has a loader of its own.
- * Calls of a function need no context.
- */
+/** Memoizes one loader per context, inherited ones apart. Calls of a function need no context. */
 function loaderPerContext<Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
 ): (context: Context) => CachedLoader<Id, Value> {
@@ -166,13 +123,12 @@ function loaderPerContext<Id, Value, Context>(
   };
 }
 
-/** The identities that have a loader of their own in one context. The oldest is forgotten first. */
+/** The identities with a loader in one context. The oldest is forgotten first. */
 const MAX_IDENTITIES = 1_000;
 
 /**
- * Returns the loader of one context for whoever asks: each identity has one of its own. Requests of
- * several callers can have one context object, and what one caller has read, or the batch that its
- * source is asked for, must not become that of another.
+ * Returns the loader of one context, with a loader of its own for each identity: several callers
+ * can share a context object, but neither what one has read nor its batches.
  */
 function callerLoader<Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
@@ -199,8 +155,7 @@ function callerLoader<Id, Value, Context>(
     const caller = contextWatch.pause(() => identityOf(identifyOf(id as Id), context));
     const known = loaders.get(caller);
     if (known !== undefined) return known;
-    const made =
-      policy.maxAgeMs > 0 ? new ContextLoader(requestsOf(definition, context, loader, caller)) : uncached(caller);
+    const made = policy.maxAgeMs > 0 ? new ContextLoader(definition, context, loader, caller) : uncached(caller);
     loaders.set(caller, made);
     if (loaders.size > MAX_IDENTITIES) loaders.delete(loaders.keys().next().value);
     return made;
@@ -236,22 +191,13 @@ function callerLoader<Id, Value, Context>(
   return loader;
 }
 
-/** `identity`: that of the caller. The keys of PUBLIC loaders do not contain it. */
-const requestsOf = <Id, Value, Context>(
-  definition: LoaderDefinition<Id, Value, Context>,
-  context: Context,
-  loader: CachedLoader<Id, Value>,
-  identity: Identity | undefined,
-): ContextRequests<Id, Value, Context> =>
-  new ContextRequests(definition, context, loader, definition.policy.scope === "PRIVATE" ? identity : undefined);
-
 /**
- * Returns a function that returns the variant of a loader's entries. If the loader names a type,
- * the variant depends on the schema: the function then throws `CACHED_OPTION_INVALID` before one is
- * applied, and returns another variant after one with another shape is.
+ * Returns a function that returns the variant of the entries. With a type, it follows the schema,
+ * and throws `CACHED_OPTION_INVALID` before one is applied.
  */
 function variantSource<Id, Value, Context>(
-  { name, type, tags, hasOwnKey, kind }: LoaderDefinition<Id, Value, Context>["options"],
+  { name, type, tags, kind }: LoaderMaking<Id, Value, Context>["options"],
+  hasOwnKey: boolean,
   policy: Policy,
   versions: readonly string[],
   { keys, typeShapes, variants }: LoaderParts,

@@ -1,6 +1,6 @@
 import { types } from "node:util";
 import { ignoreRejection } from "../base/deferred.js";
-import { CachedError, describeSetting } from "../base/errors.js";
+import { CachedError, describeSetting, keyUnusable } from "../base/errors.js";
 import { canonicalize, isRounded, ROUNDED } from "../keys/canonical.js";
 import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js";
 import type { KnownTags } from "../keys/known-tags.js";
@@ -10,21 +10,20 @@ import { NO_TAGS, type RequestTags, TagsBeforeLoad } from "../tier/request/tags.
 import type { Identity } from "./identity.js";
 import { type LoaderKind, type LoaderOptions, placeOf } from "./loader-options.js";
 
-/** What names are made from. For functions, an id is one call. */
 export interface KeyOptions<Id> extends Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags"> {
   readonly kind: LoaderKind;
-  /** The options with functions of the user that can throw. */
-  readonly functions: readonly string[];
-  /** Whether a function of the user makes the key, so that two ids can have one. */
-  readonly hasOwnKey: boolean;
 }
 
 /**
- * Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. `tags` is
- * called for every read: it can depend on more.
+ * Makes the keys of ids, and remembers them. `tags` is called for every read: it can depend on
+ * more.
  */
 export class LoaderKeys<Id> {
+  /** Whether a function of the user makes the key, so that two ids can have one. */
+  readonly hasOwnKey: boolean;
   readonly #options: KeyOptions<Id>;
+  /** The options with functions of the user that can throw. */
+  readonly #functions: readonly string[];
   readonly #keys: KeySpace;
   /** Learns the tags of values that are loaded: hits do not need them. */
   readonly #learning: Pick<KeySpace, "tags">;
@@ -33,11 +32,15 @@ export class LoaderKeys<Id> {
   #memo: Memo | undefined;
   #slot = 0;
 
+  /** `given`: the options as the user has passed them. */
   constructor(
     options: KeyOptions<Id>,
+    given: Readonly<Record<string, unknown>>,
     { keys, knownTags, memos }: { readonly keys: KeySpace; readonly knownTags: KnownTags; readonly memos: Memos },
   ) {
     this.#options = options;
+    this.hasOwnKey = given[options.kind.key] !== undefined;
+    this.#functions = ["context", options.kind.key, "tags"].filter((option) => typeof given[option] === "function");
     this.#memos = memos;
     this.#keys = keys;
     if (options.tags !== undefined) knownTags.addFunction();
@@ -65,8 +68,7 @@ export class LoaderKeys<Id> {
     const key = own ?? known?.key ?? this.#keyOf(parts, identity, variant);
     // A copy: the loader may change its array.
     const tagTexts = returned.slice();
-    const tags =
-      tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.#options.hasOwnKey);
+    const tags = tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.hasOwnKey);
     const names = new IdKey(key, tags, row, identity, text ?? `\0${key.digest}`, tagTexts);
     memo.remember(names, this.#slot);
     return names;
@@ -85,6 +87,15 @@ export class LoaderKeys<Id> {
     return this.#keyOf(this.#partsOf(id), identity, variant);
   }
 
+  /** Whether an id still has the key of `names`. */
+  isKeyOf(id: Id, { key, identity }: IdKey, variant: Variant): boolean {
+    try {
+      return this.keyOf(id, identity, variant).name === key.name;
+    } catch {
+      return false;
+    }
+  }
+
   tagTextsOf(id: Id): readonly string[] {
     const tags = this.#returnedTags(id);
     checkReturnedTags(tags);
@@ -92,11 +103,11 @@ export class LoaderKeys<Id> {
   }
 
   mistakeOf(cause: unknown): CachedError {
-    const { name, kind, functions } = this.#options;
+    const { name, kind } = this.#options;
     const isOwn = cause instanceof CachedError;
     const code = isOwn ? cause.code : "CACHED_KEY_UNUSABLE";
     const reason = !isOwn
-      ? `${functions.map((one) => `\`${one}\``).join(" or ") || `reading the ${kind.input}`} threw an exception, the cause of this error`
+      ? `${this.#functions.map((one) => `\`${one}\``).join(" or ") || `reading the ${kind.input}`} threw an exception, the cause of this error`
       : code === "CACHED_KEY_UNUSABLE"
         ? cause.message
         : `${cause.message}; return plain data from \`${kind.key}\``;
@@ -106,7 +117,7 @@ export class LoaderKeys<Id> {
 
   #partsOf(id: Id): unknown {
     const { cacheKeyFn } = this.#options;
-    if (isRounded(id)) throw new CachedError("CACHED_KEY_UNUSABLE", ROUNDED);
+    if (isRounded(id)) throw keyUnusable(ROUNDED);
     return cacheKeyFn === undefined ? id : cacheKeyFn(id);
   }
 
@@ -123,8 +134,7 @@ export class LoaderKeys<Id> {
     const tags: unknown = tagsOf(id);
     if (Array.isArray(tags)) return tags;
     ignoreRejection(tags);
-    throw new CachedError(
-      "CACHED_KEY_UNUSABLE",
+    throw keyUnusable(
       `\`tags\`: expected a function that returns an array of strings, got ${types.isPromise(tags) ? "a promise" : describeSetting(tags)} for an ${kind.input}; return the array itself`,
     );
   }
@@ -134,7 +144,7 @@ export class LoaderKeys<Id> {
 export class IdKey extends KnownKey {
   readonly identity: Identity | undefined;
   /**
-   * What a request remembers the id by: the only one of its ids with this key has the same value.
+   * What a request remembers the id by: ids of one caller with the same one have the same value.
    */
   readonly memoKey: string;
   readonly tagTexts: readonly string[];
@@ -162,15 +172,14 @@ function checkReturnedTags(tags: readonly unknown[]): void {
   // A hole counts as well.
   const invalid = tags.findIndex((tag) => typeof tag !== "string" || tag === "");
   if (invalid < 0) {
-    checkTagsOfValue(tags as readonly string[], (mistake) => new CachedError("CACHED_KEY_UNUSABLE", mistake));
+    checkTagsOfValue(tags as readonly string[], (mistake) => keyUnusable(mistake));
     return;
   }
   for (const each of tags) ignoreRejection(each);
   const tag = tags[invalid];
   const isNamed = typeof tag === "object" || tag === undefined;
   const given = tag === "" ? "an empty string" : isNamed ? describeSetting(tag) : `a ${typeof tag}`;
-  throw new CachedError(
-    "CACHED_KEY_UNUSABLE",
+  throw keyUnusable(
     `\`tags\`: expected a function that returns an array of non-empty strings, got an array with ${given} for an id; return tags such as \`Movie:\${id}\``,
   );
 }

@@ -1,10 +1,11 @@
 import { describeSetting } from "../base/errors.js";
 import type { Meanings } from "../base/option-names.js";
-import { RESPONSES } from "../keys/key.js";
-import { GENERAL_SETTINGS, MEANINGS, type PolicySettings, settingsMistakes } from "../policy/policy.js";
+import { type Key, RESPONSES, type Variant } from "../keys/key.js";
+import { GENERAL_SETTINGS, MEANINGS, type Policy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/request/result-control.js";
 import type { ExistenceGuard } from "./existence.js";
+import type { Identity } from "./identity.js";
 
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
@@ -95,9 +96,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly type?: string;
 }
 
-/**
- * What tells `cache.loader` from `cache.wrap`, where options are checked and mistakes are named.
- */
+/** What tells `cache.loader` from `cache.wrap` in checks and messages. */
 export interface LoaderKind {
   readonly caller: string;
   readonly noun: "loader" | "function";
@@ -106,10 +105,7 @@ export interface LoaderKind {
   readonly key: string;
   /** What the user's functions get, in words. */
   readonly input: string;
-  /**
-   * The options that are not settings of the policy. Each has a check, which returns what was
-   * expected of an invalid value.
-   */
+  /** The options besides the policy, each with a check that returns what was expected. */
   readonly options: Readonly<Record<string, OptionCheck>>;
   readonly identifyMissing: string;
 }
@@ -193,3 +189,24 @@ export function ownMistakes(options: object, kind: LoaderKind): string[] {
 
 export const placeOf = (name: unknown, { caller }: Pick<LoaderKind, "caller">): string =>
   typeof name === "string" ? `${caller}(${JSON.stringify(name)})` : caller;
+
+/** What is known of a loader outside of a request. */
+export interface LoaderRule {
+  readonly name: string;
+  /** Whether it has replaced another one, outside of production. */
+  readonly isReplacement: boolean;
+  /** The function that loads: a second loader of the name with another one is a mistake. */
+  readonly given: unknown;
+  readonly kind: LoaderKind;
+  readonly policy: Policy;
+  readonly settings: PolicySettings;
+  /** Throws `CACHED_OPTION_INVALID` if the shape of the type is not known yet. */
+  variantOf(): Variant;
+  /** Throws what the option `tags` throws. */
+  tagTextsOf(id: unknown): readonly string[];
+  /**
+   * `identity`: undefined if PUBLIC. Throws what `cacheKeyFn` and `variantOf` throw, and
+   * `CACHED_KEY_UNSERIALIZABLE`.
+   */
+  keyOf(id: unknown, identity: Identity | undefined): Key;
+}

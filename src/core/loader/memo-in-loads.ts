@@ -2,8 +2,8 @@ import type { EnclosingLoad } from "../tier/request/waiters.js";
 
 /**
  * What the loads of a request have read. What a load reads becomes part of what is stored, so it
- * must not be older than the load: the request itself may remember a value that another process has
- * invalidated since. So a load gets what was read since it has begun, by any load of the request.
+ * must not be older than the load, as what the request remembers may be. So a load gets what any
+ * load of the request has read since it began.
  */
 export class MemoInLoads<Value> {
   readonly #entries = new Map<unknown, Entry<Value>>();

@@ -1,34 +1,27 @@
 import { ignoreRejection } from "../base/deferred.js";
-import { CachedError, describeSetting } from "../base/errors.js";
+import { describeSetting, optionInvalid } from "../base/errors.js";
 import { abortSignalOf } from "../base/graphql-version.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/request/waiters.js";
 import type { ContextWatch } from "./context-watch.js";
 
 /**
- * Finds the abort signals of a request: of the option `abortSignal`, `context.request.signal`
- * (Yoga), and `info.getAbortSignal()` (graphql 17).
+ * Finds the abort signals of a request: of `abortSignal`, `context.request.signal` (Yoga), and
+ * `info.getAbortSignal()` (graphql 17).
  */
 export class RequestSignals {
-  readonly #abortSignal: ((context: never) => unknown) | undefined;
-  readonly #channel: Channel;
-  readonly #contextWatch: ContextWatch;
+  constructor(
+    private readonly abortSignal: ((context: never) => unknown) | undefined,
+    private readonly channel: Channel,
+    private readonly contextWatch: ContextWatch,
+  ) {}
 
-  constructor(abortSignal: ((context: never) => unknown) | undefined, channel: Channel, contextWatch: ContextWatch) {
-    this.#abortSignal = abortSignal;
-    this.#channel = channel;
-    this.#contextWatch = contextWatch;
-  }
-
-  /**
-   * Returns undefined if the request has no signal, or if there is none. `info` is the one of the
-   * resolver, if there is one.
-   */
+  /** `info`: that of the resolver, if any. */
   of(coordinate: string, context: unknown, info?: unknown): CallSignals | undefined {
     if (context === undefined && info === undefined) return undefined;
     // A load that encloses this read does not use what is read from the context here.
-    return this.#contextWatch.pause(() => {
-      const request = this.#abortSignal === undefined ? [] : this.#given(coordinate, context);
+    return this.contextWatch.pause(() => {
+      const request = this.abortSignal === undefined ? [] : this.#given(coordinate, context);
       let execution: unknown;
       try {
         execution = abortSignalOf(info);
@@ -46,7 +39,7 @@ export class RequestSignals {
     let problem: string;
     let cause: unknown;
     try {
-      const signal = this.#abortSignal?.(context as never);
+      const signal = this.abortSignal?.(context as never);
       if (signal === undefined || signal === null) return [];
       if (isAbortSignal(signal)) return [signal];
       ignoreRejection(signal);
@@ -55,12 +48,11 @@ export class RequestSignals {
       problem = "it threw an exception, the cause of this error";
       cause = error;
     }
-    const error = new CachedError(
-      "CACHED_OPTION_INVALID",
+    const error = optionInvalid(
       `createCache: \`loads.abortSignal\`: expected an AbortSignal or undefined, ${problem}; until then the aborts of requests for \`${coordinate}\` may not be noticed`,
       { coordinate, ...(cause === undefined ? {} : { cause }) },
     );
-    this.#channel.publish({ name: "signal.refused", coordinate, digest: "", error });
+    this.channel.publish({ name: "signal.refused", coordinate, digest: "", error });
     return [];
   }
 }

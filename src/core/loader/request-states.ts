@@ -11,17 +11,14 @@ import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations
 import { type ExecutionLimits, FieldLoader } from "./field-loader.js";
 
 /**
- * The state of each request: field loader, observer and override. It lives as long as the request.
- * A field loader belongs to one execution rather than to a context object: contexts can be shared
- * between requests, and a loader that outlived its request would return values that have been
- * invalidated since.
+ * The state of each request: field loader, observer and override. A field loader belongs to one
+ * execution rather than to a context: contexts can be shared between requests, and a loader that
+ * outlives its request would return values that have been invalidated since.
  */
 export class RequestStates {
-  readonly #tier: Reads;
-  readonly #invalidations: InvalidationCount;
   /**
-   * The loaders of executions, by signal and owner; by owner twice without a signal. An owner that
-   * is shared, or outlives executions, has signals.
+   * By signal and owner; by owner twice without a signal. Owners that are shared, or outlive
+   * executions, have signals.
    */
   readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
   readonly #observers = new WeakMap<object, Observer>();
@@ -29,10 +26,7 @@ export class RequestStates {
   /** By object: those that count as one request, of which the first is the context. */
   readonly #members = new WeakMap<object, readonly object[]>();
   #hasMembers = false;
-  /**
-   * The collectors of the responses that are being executed. Replaced when it changes: observers
-   * refer to it.
-   */
+  /** Of the responses being executed. Replaced, not changed: observers refer to it. */
   #collectors: ReadonlySet<PartCollector> = new Set();
   /** The response in whose execution anything is called. */
   readonly #executing = new AsyncLocalStorage<PartCollector>();
@@ -45,20 +39,17 @@ export class RequestStates {
   hasObservers = false;
   /** Whether a response is executed that is to be stored. */
   isCollecting = false;
-  readonly #limits: ExecutionLimits;
   /** The execution that was asked for last, and its variables: most reads of a tick are of one. */
   #last: FieldLoader | undefined;
   #lastOwner: object | undefined;
 
-  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
-    this.#limits = limits;
-    this.#tier = tier;
-    this.#invalidations = invalidations;
-  }
+  constructor(
+    private readonly tier: Reads,
+    private readonly invalidations: InvalidationCount,
+    private readonly limits: ExecutionLimits,
+  ) {}
 
-  /**
-   * Returns the loader of the execution that `info` belongs to. `observer`: that of its request.
-   */
+  /** `observer`: that of the request. */
   execution(info: ExecutionInfo, observer?: Observer): FieldLoader {
     if (info.variableValues === this.#lastOwner && isOnlyExecution(info)) return this.#last as FieldLoader;
     const execution = executionOf(info);
@@ -77,7 +68,6 @@ export class RequestStates {
     this.#lastOwner = undefined;
   }
 
-  /** Returns the loader of one execution. `observer`: that of its request. */
   loader({ owner, signal }: Execution, observer?: Observer): FieldLoader {
     const holder = signal ?? owner;
     let loaders = this.#loaders.get(holder);
@@ -91,7 +81,7 @@ export class RequestStates {
     }
     let loader = loaders.get(owner);
     if (loader === undefined) {
-      loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits);
+      loader = new FieldLoader(this.tier, this.invalidations, this.limits);
       loaders.set(owner, loader);
       observer?.onExecution?.(loader);
     }
@@ -100,8 +90,7 @@ export class RequestStates {
 
   /**
    * Makes `others` count as the request of a context. What is noted of one is noted of all, so that
-   * reads do not ask which belong together. Returns the first that counts as another request
-   * already.
+   * reads need not ask. Returns the first that belongs to another request.
    */
   join(context: object, others: readonly object[]): object | undefined {
     const [root] = this.#membersOf(context);
@@ -120,8 +109,8 @@ export class RequestStates {
   }
 
   /**
-   * Makes a copy of a context, as Apollo Server makes one for each operation, the context of what
-   * was joined with the original.
+   * Makes a copy of a context, such as Apollo Server's for each operation, the context of what was
+   * joined with the original.
    */
   #adopt(copy: object): void {
     // Reads nothing: a context can be a Proxy that refuses other names.
@@ -158,9 +147,7 @@ export class RequestStates {
     return this.hasOverrides ? this.#overrides.get(context as object) : undefined;
   }
 
-  /**
-   * Notes that a context belongs to a request, so that what is read with it is a part of no other.
-   */
+  /** Makes what is read with a context a part of no other request. */
   own(context: unknown): void {
     if (typeof context === "object" && context !== null && !this.#observers.has(context)) this.observe(context, NOBODY);
   }
@@ -178,10 +165,7 @@ export class RequestStates {
       else this.#observers.set(member, observer);
   }
 
-  /**
-   * Lets `observer`, which has a collector, observe a context until the returned function is
-   * called.
-   */
+  /** Lets `observer` observe a context until the returned function is called. */
   collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
     const known = this.#observers.get(context);
     const before = known?.collector === undefined ? known : this.#before.get(known);
@@ -201,10 +185,9 @@ export class RequestStates {
   }
 
   /**
-   * Returns the observer of a context with which a field or loader is read. What is read with a
-   * context that nobody observes could be a part of any response that is being executed, as with
-   * loaders that are made before the server copies the context. So it counts as a part of all of
-   * them.
+   * Returns the observer of reads with a context. If nobody observes it, they could be a part of
+   * any response being executed, as with loaders made before the server copies the context, and
+   * count as a part of each.
    */
   observerOf(context: unknown): Observer | undefined {
     if (!this.hasObservers) return undefined;
@@ -216,9 +199,8 @@ export class RequestStates {
   }
 
   /**
-   * Whether what is read with a context may be a part of a response that is being executed: by its
-   * context, by who calls, or because a server executes a response itself, so that nobody knows
-   * what is called by that.
+   * Whether reads with a context may be a part of a response being executed: by the context, by who
+   * calls, or because a server executes a response itself, so that nobody knows what it calls.
    */
   isPartOfResponse(context: object): boolean {
     if (this.#collectors.size === 0) return false;
@@ -233,16 +215,13 @@ export class RequestStates {
     return this.#executing.run(collector, execute);
   }
 
-  /** Returns the collector of the response in whose execution this is called. */
   #enclosing(): PartCollector | undefined {
     if (this.#collectors.size === 0) return undefined;
     const collector = this.#executing.getStore();
     return collector !== undefined && this.#collectors.has(collector) ? collector : undefined;
   }
 
-  /**
-   * Ends the observation of a request. What is read with its context later belongs to no request.
-   */
+  /** Ends the observation of a request. */
   release(context: object): void {
     // The refresh of its response may go on.
     if (this.#observers.get(context)?.collector === undefined) this.#setObserver(context, undefined);
@@ -254,69 +233,48 @@ export class RequestStates {
 }
 
 /**
- * Where a context has the objects that count as its request. It is enumerable, so that copies have
- * it too.
+ * Where a context has the objects that count as its request. Enumerable, so that copies have it.
  */
 export const JOINED: unique symbol = Symbol("graphql-cached.joined");
 
 /** Receives how the reads of a request were served, by fields and loaders alike. */
 export interface Observer {
   /**
-   * `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a
-   * loader. `key`: undefined for what has bypassed the cache before its key was made.
+   * `info`: undefined for a loader. `key`: undefined if the cache was bypassed before it was made.
    */
   onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void;
-  /**
-   * Receives how a fresh value without a hint was served, in the place of `onRead`, if nothing else
-   * of it matters: how long it stays fresh, and its age, in milliseconds.
-   */
+  /** Called instead of `onRead` for a fresh value without a hint, if only its age matters. */
   onFresh?(freshForMs: number, ageMs: number, isPrivate: boolean): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
   /** Receives each execution of the request that reads cached fields, when it begins to. */
-  onExecution?(execution: Readable): void;
+  onExecution?(execution: FieldLoader): void;
   /** What is read is to be stored as a part of a larger entry, such as a response. */
   readonly collector?: PartCollector | undefined;
 }
 
 /**
- * Collects what becomes a part of a larger entry. It must miss nothing: what is invalidated later
- * has to reach the entry.
+ * Collects the parts of a larger entry, all of them: what is invalidated has to reach the entry.
  */
 export interface PartCollector {
   /** The collectors that it stands for: itself, or several. */
   readonly members: ReadonlySet<PartCollector>;
-  /** Adds what was read by whoever it belongs to, which could be another request. */
+  /** Adds what may belong to another request. */
   addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void;
   addPrimed(names: KnownKey | undefined, policy: Policy): void;
   addUncached(coordinate: string, isPrivate: boolean): void;
-  /** Adds the tags of what was read without the cache. */
+  /** Of what was read without the cache. */
   addTags(subjects: readonly Subject[]): void;
-  /**
-   * Notes that something was read of which the parts are not known, so that the entry is not
-   * stored.
-   */
+  /** Keeps the entry from being stored, since not all of its parts are known. */
   refuse(reason: string): void;
 }
 
-/** What the cached fields of an execution have read. */
-export interface Readable {
-  /**
-   * Forgets it. Called when the execution has ended: graphql 16 can keep parts of it in memory for
-   * long.
-   */
-  clear(): void;
-}
-
 class EveryCollector implements Observer, PartCollector {
-  readonly members: ReadonlySet<PartCollector>;
-  readonly #observer: Observer | undefined;
-
   /** `observer`: that of the context, which is told as well. */
-  constructor(members: ReadonlySet<PartCollector>, observer?: Observer) {
-    this.members = members;
-    this.#observer = observer;
-  }
+  constructor(
+    readonly members: ReadonlySet<PartCollector>,
+    private readonly observer?: Observer,
+  ) {}
 
   get collector(): PartCollector {
     return this;
@@ -324,15 +282,15 @@ class EveryCollector implements Observer, PartCollector {
 
   onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void {
     this.addUnattributed(coordinate, served, key);
-    this.#observer?.onRead(coordinate, served, info, key);
+    this.observer?.onRead(coordinate, served, info, key);
   }
 
   onHint(hint: ResponseHint, info: unknown): void {
-    this.#observer?.onHint?.(hint, info);
+    this.observer?.onHint?.(hint, info);
   }
 
-  onExecution(execution: Readable): void {
-    this.#observer?.onExecution?.(execution);
+  onExecution(execution: FieldLoader): void {
+    this.observer?.onExecution?.(execution);
   }
 
   addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void {
@@ -359,13 +317,10 @@ class EveryCollector implements Observer, PartCollector {
   }
 }
 
-/** Observes the requests of which nobody wants to know anything. */
+/** Observes requests that nobody asks about. */
 const NOBODY: Observer = { onRead: () => undefined };
 
-/**
- * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
- * it.
- */
+/** BYPASS: neither read nor store. REFRESH: load every value now, and store it. */
 export type Override = (typeof OVERRIDES)[number];
 
 export const OVERRIDES = ["BYPASS", "REFRESH"] as const;

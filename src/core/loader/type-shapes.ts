@@ -1,35 +1,28 @@
-import { CachedError } from "../base/errors.js";
+import { optionInvalid } from "../base/errors.js";
 
 /**
- * The shapes and entities of the types of applied schemas, for loaders that name the type of their
- * values. A loader may be created before the schema is applied, so its type is checked by whichever
- * comes second, and looked up when the loader is used.
+ * The shapes and entities of the types of applied schemas, for loaders with a `type`. A loader may
+ * be created before or after its schema is applied, so its type is checked by whichever comes
+ * second, and looked up when the loader is used.
  */
 export class TypeShapes {
   /** By type name: the lookup of the schema that was applied last and has the type. */
   readonly #lookups = new Map<string, FactsLookup>();
   readonly #wanted = new Map<string, { readonly type: string; readonly place: string }>();
 
-  /**
-   * Adds the types of a schema. Throws `CACHED_OPTION_INVALID` if a loader names a type that no
-   * schema has.
-   */
+  /** Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */
   add(typeNames: readonly string[], lookup: FactsLookup): void {
     const isKnown = (type: string): boolean => typeNames.includes(type) || this.#lookups.has(type);
     for (const [loader, { type, place }] of this.#wanted)
       if (!isKnown(type))
-        throw new CachedError(
-          "CACHED_OPTION_INVALID",
+        throw optionInvalid(
           `${place}: ${unknownType(type)}; correct it, or create the loader after the schema that has the type is applied`,
           { coordinate: loader },
         );
     for (const name of typeNames) this.#lookups.set(name, lookup);
   }
 
-  /**
-   * Notes that a loader names a type. Returns the mistake if schemas are applied and none has the
-   * type.
-   */
+  /** Returns the mistake if schemas are applied and none has the type. */
   want(loader: string, type: string, place: string): string | undefined {
     if (this.#lookups.size > 0 && !this.#lookups.has(type)) return unknownType(type);
     this.#wanted.set(loader, { type, place });
@@ -40,8 +33,7 @@ export class TypeShapes {
   of(loader: string, type: string): TypeFacts {
     const lookup = this.#lookups.get(type);
     if (lookup !== undefined) return lookup(type);
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `${this.#wanted.get(loader)?.place}: \`type\`: expected a schema that has the type ${JSON.stringify(type)}, got none; call applyCached(schema, cache) before you use the loader, or set \`version\` instead`,
       { coordinate: loader },
     );

@@ -10,15 +10,12 @@ import { unrepeated } from "./log-listener.js";
 import type { Tracing } from "./tracing.js";
 
 /**
- * Counts events and delivers them to listeners and to the diagnostics channels of Node.js, one for
- * each event. A listener that throws or rejects affects neither the cache nor the other listeners;
- * `reportFailure` gets its first error.
+ * Counts events and delivers them to listeners and to the diagnostics channels of Node.js.
+ * Listeners that throw or reject affect neither the cache nor each other; `reportFailure` gets the
+ * first error.
  */
 export class Channel {
-  /**
-   * Follows loads, waits and store operations; undefined unless an adapter does. A property,
-   * because hits read it.
-   */
+  /** Undefined unless an adapter traces. A property, because hits read it. */
   tracing: Tracing | undefined = undefined;
   readonly prefix: string;
   /** Those of Node.js that were used. It forgets a channel that nobody refers to. */
@@ -50,10 +47,7 @@ export class Channel {
     };
   }
 
-  /**
-   * Calls `listener` with every event, and of those in `FrequentEvent` with the named ones.
-   * Default: all. Returns what ends it.
-   */
+  /** `frequent`: which of those in `FrequentEvent` it gets. Default: all. Returns what ends it. */
   listen(listener: Listener, frequent?: readonly FrequentEvent["name"][]): Cancel {
     const byName = this.#frequentListeners;
     const lists = [this.#listeners, ...(frequent?.map((name) => byName[name]) ?? Object.values(byName))];
@@ -75,10 +69,7 @@ export class Channel {
     this.#deliver(event, this.#listeners);
   }
 
-  /**
-   * Publishes `entry.served`. Every hit does, so the event is made, and the key read, only if it is
-   * listened to.
-   */
+  /** Every hit does, so the event is made, and the key read, only if it is listened to. */
   served(coordinate: string, key: Pick<Subject, "digest">, outcome: ServedEvent["outcome"]): void {
     this.#counters?.countServed(coordinate, outcome);
     if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
@@ -88,10 +79,7 @@ export class Channel {
       );
   }
 
-  /**
-   * Publishes `wait.finished`. Thousands may wait for one load, so the event is made only if it is
-   * listened to.
-   */
+  /** Thousands may wait for one load, so the event is made only if it is listened to. */
   waited(coordinate: string, key: Pick<Subject, "digest">, waitMs: number, isLocal: boolean): void {
     if (this.#frequentListeners["wait.finished"].length > 0 || this.#waitFinished.hasSubscribers)
       this.#deliver(
@@ -100,18 +88,12 @@ export class Channel {
       );
   }
 
-  /**
-   * Publishes `store.finished`. To be called only if it is listened to: see `storeListeners` and
-   * `storeFinished`.
-   */
+  /** To be called only if it is listened to: see `storeListeners` and `storeFinished`. */
   finished(event: Extract<FrequentEvent, { name: "store.finished" }>): void {
     this.#deliver(event, this.storeListeners);
   }
 
-  /**
-   * Publishes each mistake in a tag once, by its message. `coordinate`: null if the tag was passed
-   * to a call.
-   */
+  /** Publishes each message once. `coordinate`: null if the tag was passed to a call. */
   mistaken(coordinate: string | null, error: CachedError): void {
     if (this.#isNewMistake(error.message)) this.publish({ name: "tag.mistaken", coordinate, digest: "", error });
   }

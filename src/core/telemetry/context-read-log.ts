@@ -3,56 +3,49 @@ import { getOrMake } from "../base/multimap.js";
 import type { Logger } from "./log-listener.js";
 
 /**
- * Logs which PUBLIC fields and loaders read a property of the context that is not part of their
- * keys: one line for each property, which lists all that a request has found, or a tick if nothing
- * tells when requests end. Later finds are added in short lines. Each is found once, and at most
- * 1,000 are: see `ContextWatch`.
+ * Logs which PUBLIC fields and loaders read context properties outside of their keys: one line for
+ * each property, with all that a request has found, or a tick if nothing tells when requests end.
+ * Later finds are added in short lines. `ContextWatch` finds each once, and at most 1,000.
  */
 export class ContextReadLog {
-  readonly #logger: Logger;
-  readonly #clock: Clock;
   /** The properties that have their line. */
   readonly #logged = new Set<string>();
   readonly #pending = new Map<string, string[]>();
   #knowsRequests = false;
   #cancel: Cancel | undefined;
 
-  constructor(logger: Logger, clock: Clock) {
-    this.#logger = logger;
-    this.#clock = clock;
-  }
+  constructor(
+    private readonly logger: Logger,
+    private readonly clock: Clock,
+  ) {}
 
   add(coordinate: string, property: string): void {
     if (this.#pending.size === 0) {
-      if (this.#knowsRequests) this.#cancel = this.#clock.after(REQUEST_MS, () => this.flush());
-      else this.#clock.afterTick(() => this.flush());
+      if (this.#knowsRequests) this.#cancel = this.clock.after(REQUEST_MS, () => this.flush());
+      else this.clock.afterTick(() => this.flush());
     }
     getOrMake(this.#pending, property, () => []).push(coordinate);
   }
 
-  /** Collects until `flush` is called from now on: an adapter does at the end of each request. */
+  /** For adapters, which call `flush` at the end of each request. */
   collectByRequest(): void {
     this.#knowsRequests = true;
   }
 
-  /** Logs what was collected: a request has ended, or the cache is closed. */
   flush(): void {
     this.#cancel?.();
     for (const [property, coordinates] of this.#pending) {
       const line = this.#logged.has(property)
         ? `\`context.${property}\` is read as well by the loads of ${list(coordinates)}`
         : firstLine(property, coordinates);
-      this.#logger.warn(`graphql-cached: ${line}`);
+      this.logger.warn(`graphql-cached: ${line}`);
       this.#logged.add(property);
     }
     this.#pending.clear();
   }
 }
 
-/**
- * How long reads are collected at most until a request ends: its fields read the same properties
- * one after the other.
- */
+/** How long reads are collected at most: fields read the same properties one after the other. */
 const REQUEST_MS = 250;
 
 function firstLine(property: string, coordinates: readonly string[]): string {

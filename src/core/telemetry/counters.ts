@@ -9,9 +9,7 @@ export class Counters {
   countServed(coordinate: string, outcome: ServedEvent["outcome"]): void {
     const counts = this.#byCoordinate.get(coordinate) ?? this.of(coordinate);
     counts.reads++;
-    // A name that is written out is found faster.
-    if (outcome === "hit") counts.hit++;
-    else counts[outcome]++;
+    counts[outcome]++;
   }
 
   count(event: Exclude<CacheEvent, FrequentEvent>): void {
@@ -88,8 +86,7 @@ const PER_OCTAVE = 4;
 
 /**
  * Durations in buckets whose bounds grow by the fourth root of 2, so that those of several
- * processes and spans can be added, and percentiles of them are known to within 9.1 % (2 to the
- * power of 1/8).
+ * processes can be added, and percentiles are known to within 9.1 % (2 to the power of 1/8).
  */
 export class Durations {
   sumMs = 0;
@@ -108,9 +105,8 @@ const middleOf = (bucket: number): number =>
   bucket === 0 ? SMALLEST_MS : SMALLEST_MS * 2 ** ((bucket - 0.5) / PER_OCTAVE);
 
 /**
- * Returns the duration that the given share of all durations does not exceed, in milliseconds.
- * Undefined if there are none. At most 9.1 % from the true one, or an eighth of a millisecond for
- * the shortest.
+ * Returns the duration in milliseconds that the given share does not exceed, to within 9.1 %, or an
+ * eighth of a millisecond for the shortest. Undefined: there are none.
  */
 export function percentileOf(buckets: ReadonlyMap<number, number>, share: number): number | undefined {
   const sorted = [...buckets].sort(([a], [b]) => a - b);

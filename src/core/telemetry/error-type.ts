@@ -2,8 +2,7 @@ import { isError } from "../base/built-in.js";
 import { CachedError } from "../base/errors.js";
 
 /**
- * The codes of Node.js, such as ECONNREFUSED, and constants of several words, such as
- * UPSTREAM_DOWN.
+ * Codes of Node.js, such as ECONNREFUSED, and constants of several words, such as UPSTREAM_DOWN.
  */
 const CODE = /^(E[A-Z0-9]{2,20}|(?=.{1,60}$)[A-Z][A-Z0-9]*(_[A-Z][A-Z0-9]*)+)$/;
 /** The codes of one word that GraphQL servers use. */
@@ -11,11 +10,10 @@ const WORDS: readonly unknown[] = ["FORBIDDEN", "UNAUTHENTICATED"];
 const CLASS_NAME = /^[A-Z][A-Za-z0-9]{0,60}$/;
 
 /**
- * Returns what kind of error it is, for metrics, spans, inspection and reports: its code, also that
- * of a GraphQL error in `extensions.code`, if it is written like a constant, else the name of its
- * class. Never the message, or a code or name of another form, which may be user data. `_OTHER`, as
- * in OpenTelemetry, if it has none of them. Never throws, although the properties of what a source
- * has thrown may.
+ * Returns what kind of error it is, for metrics, spans, inspection and reports: its code or
+ * `extensions.code` if it is written like a constant, else the name of its class. Never the
+ * message, or another code or name, which may be user data. `_OTHER`, as in OpenTelemetry, if it
+ * has none. Never throws, although properties of a thrown value may.
  */
 export function errorTypeOf(error: unknown): string {
   try {

@@ -3,8 +3,8 @@ import { inOneLine, messageOf } from "../base/errors.js";
 import type { Listener } from "./events.js";
 
 /**
- * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns
- * once per coordinate and cause about whatever keeps a field from being cached.
+ * Returns a listener that logs outages and recoveries of the store, and warns once per coordinate
+ * and cause about what keeps a field from being cached.
  */
 export function logListener(
   logger: Logger,
@@ -58,8 +58,7 @@ export interface Logger {
 }
 
 /**
- * Returns a logger whose methods never throw, since what cannot be logged must not fail a request
- * or a mutation.
+ * Returns a logger that never throws: what cannot be logged must not fail a request or a mutation.
  */
 export function infallible(logger: Logger): Logger {
   const tryTo = (write: () => unknown): void => {
@@ -86,10 +85,7 @@ export function onceLog(logger: Logger): Logger {
   };
 }
 
-/**
- * Returns a function that returns true for each text once, and for no further ones after a
- * thousand.
- */
+/** Returns true for each text once, and for none after a thousand. */
 export function unrepeated(): (text: string) => boolean {
   const known = new Set<string>();
   return (text) => {

@@ -1,7 +1,4 @@
-/**
- * What the adapters of Apollo Server, GraphQL Yoga and Mercurius have in common: their options,
- * traces and headers.
- */
+/** What the adapters have in common: their options, traces and headers. */
 import type { GraphQLSchema } from "graphql";
 import { checkServed } from "../../core/directive/compile/served-schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
@@ -30,16 +27,13 @@ export interface Adapter {
   readonly parts: CacheParts;
   readonly responses: ResponseCache | undefined;
   readonly edge: Edge | undefined;
-  /**
-   * Checks a schema that the server is going to execute, and prepares for it. Throws
-   * `CACHED_SCHEMA_INVALID`.
-   */
+  /** Checks a schema and prepares for it. Throws `CACHED_SCHEMA_INVALID`. */
   check(schema: GraphQLSchema): void;
 }
 
 /**
- * Checks the arguments of an adapter with the options `names`. `usesPolicies`: whether policies
- * decide how long responses are kept. Throws `CACHED_OPTION_INVALID`.
+ * Checks the arguments of an adapter with the options `names`. `usesPolicies`: policies decide how
+ * long responses are kept. Throws `CACHED_OPTION_INVALID`.
  */
 export function openAdapter<Context>(
   cache: CacheHandle<never>,
@@ -70,10 +64,7 @@ export function openAdapter<Context>(
 /** A trace that was requested, or what is wrong with the request. */
 export type RequestedTrace = TraceRecorder | TraceMistake;
 
-/**
- * Begins the trace of a server that cannot override the cache by request. `requested`: see
- * `requestedTrace`.
- */
+/** Begins a trace, without overrides. `requested`: see `requestedTrace`. */
 export function traceOf(parts: CacheParts, context: object, requested: unknown): RequestedTrace | undefined {
   if (requested === undefined) return undefined;
   if (requested !== true) return mistakeInTrace(requested, []);
@@ -82,16 +73,12 @@ export function traceOf(parts: CacheParts, context: object, requested: unknown):
   return recorder;
 }
 
-/**
- * Whether the `If-None-Match` of a request names an entity tag, or any: then the client has what it
- * would get.
- */
+/** Whether an `If-None-Match` names an entity tag, or any. */
 export const namesEtag = (header: string | null | undefined, etag: string): boolean =>
   header?.split(",").some((one) => ["*", etag, etag.slice(2)].includes(one.trim())) === true;
 
 /**
- * Adds the headers for CDNs to those of a response whose server has no rules of its own. `sent`:
- * undefined for what was not executed.
+ * Adds the headers for CDNs if the server has set none. `sent`: undefined if nothing was executed.
  */
 export async function addEdgeHeaders(
   headers: ResponseHeaders,
@@ -101,10 +88,7 @@ export async function addEdgeHeaders(
   await setEdgeHeaders(headers, atEdge, sent && atEdge.ageOf(sent), (before) => before == null);
 }
 
-/**
- * Sets the headers for CDNs where `isReplaced` returns true for what is there. `Vary` is a list,
- * and gets members.
- */
+/** Sets the headers for CDNs where `isReplaced` accepts what is there, and adds to `Vary`. */
 export async function setEdgeHeaders(
   headers: ResponseHeaders,
   atEdge: EdgeResponse,

@@ -8,7 +8,8 @@ import type {
   GraphQLRequestListener,
   GraphQLResponse,
 } from "@apollo/server";
-import { type Observer, OVERRIDES, type Readable } from "../../core/loader/request-states.js";
+import type { FieldLoader } from "../../core/loader/field-loader.js";
+import { type Observer, OVERRIDES } from "../../core/loader/request-states.js";
 import type { ExecutedResponse, ResponseAge, ResponseExecution } from "../../core/responses/response-execution.js";
 import { dataTextOf, resultOf } from "../../core/responses/stored-response.js";
 import { isAllowed } from "../../tools/inspection/access.js";
@@ -22,7 +23,14 @@ import {
 import { type Adapter, namesEtag, type RequestedTrace, setEdgeHeaders } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
 import { type HintedInfo, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
-import { decideToTheEnd, hasStatus, headersOf, type SentResponse, StoredEtag } from "./final-response.js";
+import {
+  type DecideEtag,
+  decideToTheEnd,
+  hasStatus,
+  headersOf,
+  type SentResponse,
+  storedEtag,
+} from "./final-response.js";
 import type { ServedResults } from "./stringify-result.js";
 
 /** What the requests to one server have in common. */
@@ -34,23 +42,16 @@ interface ApolloParts<Context> {
 
 /** One request to Apollo Server: its hooks, in the order in which the server calls them. */
 export class ApolloRequest<Context extends BaseContext> implements GraphQLRequestListener<Context> {
-  readonly #given: ApolloParts<Context>;
-  readonly #context: Context;
-  readonly #http: GraphQLRequest["http"];
-  readonly #atEdge: EdgeResponse | undefined;
   /** What is added to the extensions of the response. */
   readonly #added: RequestedTrace | undefined;
   readonly #observer: Observer;
   readonly #narrowest = new NarrowestPolicy();
-  readonly #executions: Readable[] = [];
+  readonly #executions: FieldLoader[] = [];
   #execution: ResponseExecution | undefined;
   #isExecuted = false;
   #isServed = false;
-  #etag: StoredEtag | undefined;
-  /**
-   * The headers when the operation was looked up, and after its execution. Others send theirs with
-   * hits as well.
-   */
+  #etag: DecideEtag | undefined;
+  /** At the look-up, and after the execution. Others send their headers with hits as well. */
   #before = NO_HEADERS;
   #after = NO_HEADERS;
   #executed: () => ExecutedResponse | undefined = () => undefined;
@@ -58,16 +59,12 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
   #stopCollecting: (() => void) | undefined;
 
   private constructor(
-    given: ApolloParts<Context>,
-    context: Context,
-    http: GraphQLRequest["http"],
-    atEdge: EdgeResponse | undefined,
+    private readonly given: ApolloParts<Context>,
+    private readonly context: Context,
+    private readonly http: GraphQLRequest["http"],
+    private readonly atEdge: EdgeResponse | undefined,
     requested: unknown,
   ) {
-    this.#given = given;
-    this.#context = context;
-    this.#http = http;
-    this.#atEdge = atEdge;
     const isRecorded = requested === true || OVERRIDES.some((one) => one === requested);
     const trace = isRecorded ? new TraceRecorder() : undefined;
     if (requested !== undefined) this.#added = trace ?? mistakeInTrace(requested, OVERRIDES);
@@ -105,26 +102,26 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
   async responseForOperation(
     operation: GraphQLRequestContextResponseForOperation<Context>,
   ): Promise<GraphQLResponse | null> {
-    const { responses } = this.#given.adapter;
+    const { responses } = this.given.adapter;
     // A name that the document does not have is told of as null.
     if (responses === undefined || operation.operation == null) return null;
     const { schema, document, operationName, overallCachePolicy, response } = operation;
     const { variables } = operation.request;
-    const asked = { schema, document, operationName, variables, context: this.#context };
+    const asked = { schema, document, operationName, variables, context: this.context };
     const begun = await responses.begin(asked, this.#observer);
     operation.metrics.responseCacheHit = begun?.kind === "served";
     if (begun?.kind === "served") {
       this.#isServed = true;
-      this.#atEdge?.served(begun);
+      this.atEdge?.served(begun);
       const scope = begun.isPrivate ? "PRIVATE" : "PUBLIC";
       overallCachePolicy.replace({ maxAge: secondsLeft(begun.report.freshForMs, begun.report.ageMs), scope });
-      const http = this.#http;
+      const http = this.http;
       const hasEtag = http?.method === "GET" && this.#added === undefined;
       // Other plugins may add to the result, but not change its data.
-      const singleResult = this.#given.servedResults.resultOf(begun.response, http !== undefined, hasEtag);
+      const singleResult = this.given.servedResults(begun.response, http !== undefined, hasEtag);
       if (hasEtag) {
         const isKnown = namesEtag(http.headers.get("if-none-match"), begun.response.etag);
-        this.#etag = new StoredEtag(begun.response, singleResult, isKnown);
+        this.#etag = storedEtag(begun.response, singleResult, isKnown);
       }
       return { http: response.http, body: { kind: "single", singleResult } };
     }
@@ -144,11 +141,11 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
   }: GraphQLRequestContextExecutionDidStart<Context>): Promise<GraphQLRequestExecutionListener<Context>> {
     this.#isExecuted = true;
     const execution = this.#execution;
-    const operation = { schema, document, operationName, context: this.#context };
-    this.#stopCollecting = this.#atEdge?.execute(operation, this.#observer, execution);
+    const operation = { schema, document, operationName, context: this.context };
+    this.#stopCollecting = this.atEdge?.execute(operation, this.#observer, execution);
     const executionDidEnd = async (): Promise<void> => {
       const result = response.body?.kind === "single" ? response.body.singleResult : undefined;
-      if (result !== undefined) this.#atEdge?.executed(result);
+      if (result !== undefined) this.atEdge?.executed(result);
       execution?.executed?.();
       this.#stopCollecting?.();
       this.#narrowest.restrict(overallCachePolicy);
@@ -160,27 +157,27 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
 
   async willSendResponse(context: GraphQLRequestContextWillSendResponse<Context>): Promise<void> {
     const { response } = context;
-    const { parts, responses, edge } = this.#given.adapter;
+    const { parts, responses, edge } = this.given.adapter;
     parts.contextReads.flush();
     if (responses !== undefined && context.metrics.responseCacheHit === true && !this.#isServed)
       parts.onceLog.warn(OTHER_CACHE);
     if (this.#execution !== undefined)
       await endExecution(this.#execution, context, this.#executed(), this.#isRefused());
     // Later than Apollo Server, whose header this narrows.
-    const atEdge = this.#atEdge;
+    const atEdge = this.atEdge;
     if (atEdge !== undefined) await sendToEdge(atEdge, context);
-    const http = this.#http;
+    const http = this.http;
     const isChanged = (sent: ExecutedResponse): boolean => atEdge?.isChanged(sent) === true;
     if (http !== undefined && (edge !== undefined || this.#etag !== undefined))
-      decideToTheEnd(response, http, { etag: this.#etag, edge: edge && { context: this.#context, isChanged } });
+      decideToTheEnd(response, http, { etag: this.#etag, edge: edge && { context: this.context, isChanged } });
     const { body } = response;
     // The other fields of a response in parts are still to be executed.
     if (body?.kind !== "single") return;
     for (const execution of this.#executions) execution.clear();
-    responses?.ended(this.#context);
+    responses?.ended(this.context);
     if (this.#added === undefined) return;
     const { extensions: others } = body.singleResult;
-    const extensions = await tracedExtensions(others, this.#added, this.#given.options, this.#context);
+    const extensions = await tracedExtensions(others, this.#added, this.given.options, this.context);
     // Other plugins can have added to them meanwhile.
     if (extensions !== undefined) body.singleResult.extensions = { ...body.singleResult.extensions, ...extensions };
   }
@@ -203,17 +200,15 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
 type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
 type Answered = { readonly response: SentResponse } & Pick<Asked, "overallCachePolicy">;
 
-/**
- * The headers of Apollo Server itself, in a batch also those of responses that were ready before.
- */
+/** Of Apollo Server itself; in a batch, also of responses that were ready before. */
 const OF_SERVER: ReadonlySet<string> = new Set(["cache-control", "content-type", "vary"]);
 const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 const OTHER_CACHE =
   "graphql-cached: cachedPlugin: `responses`: expected to be the only response cache, got a response from another one, which nothing invalidates; remove @apollo/server-plugin-response-cache from the plugins, or `responses`";
 
 /**
- * Returns what gets the result of the execution. Plugins whose `willSendResponse` comes first can
- * replace it, or change its data, for one caller.
+ * Watches for the result of the execution: plugins whose `willSendResponse` comes first can replace
+ * it, or change its data, for one caller.
  */
 function watchResult({ response, overallCachePolicy }: Asked): () => ExecutedResponse | undefined {
   let executed: ExecutedResponse | undefined;
@@ -259,10 +254,7 @@ async function endExecution(
   overallCachePolicy.restrict({ maxAge: 0 });
 }
 
-/**
- * Tells a CDN what it may keep: never more than the `Cache-Control` of Apollo Server, which this
- * replaces.
- */
+/** Never more than the `Cache-Control` of Apollo Server, which this replaces. */
 async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }: Answered): Promise<void> {
   const { body, http } = response;
   const hasErrors = body.kind !== "single" || body.singleResult.errors !== undefined;
@@ -272,8 +264,8 @@ async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }
 }
 
 /**
- * Returns what a `Cache-Control` says, or the policy if there is none. Undefined: it is not one of
- * Apollo Server that allows to keep the response.
+ * Returns what a `Cache-Control` says, or else the policy. Undefined: Apollo Server did not allow
+ * it.
  */
 function ageIn(
   header: string | undefined,

@@ -10,9 +10,7 @@ interface CacheHint {
   restrict(hint: { maxAge?: number; scope?: "PUBLIC" | "PRIVATE" }): void;
 }
 
-/**
- * The part of Apollo's `info.cacheControl` that is used here, as in `@apollo/cache-control-types`.
- */
+/** Of `@apollo/cache-control-types`. */
 export interface HintedInfo {
   readonly cacheControl?: { readonly cacheHint?: CacheHint; setCacheHint(hint: ResponseHint): void };
 }
@@ -23,15 +21,12 @@ export const hasLifetimes = (schema: GraphQLSchema): boolean =>
     (type) => isObjectType(type) && Object.values(type.getFields()).some((field) => (hintOf(field).maxAge ?? 0) > 0),
   );
 
-/**
- * Returns what is left of a lifetime in whole seconds. As in the header Age, less than a second
- * does not count as age.
- */
+/** Returns whole seconds. As in the header Age, less than a second does not count as age. */
 export const secondsLeft = (freshForMs: number, ageMs: number): number =>
   ageMs < 1_000 ? Math.ceil(freshForMs / 1_000) : Math.floor(freshForMs / 1_000);
 
 /**
- * The narrowest policy of all values in a response. Apollo does not see loaders, nor fields without
+ * The narrowest policy of all values in a response. Apollo sees neither loaders nor fields without
  * a hint, whose value is part of their parent's.
  */
 export class NarrowestPolicy {
@@ -43,10 +38,7 @@ export class NarrowestPolicy {
     else if (report.isPrivate) this.#isPrivate = true;
   }
 
-  /**
-   * The hint of the field itself need not be lowered as well: that of the response is the lowest of
-   * all.
-   */
+  /** The field needs no hint: that of the response is the lowest of all. */
   addFresh(freshForMs: number, ageMs: number, isPrivate: boolean): void {
     if (isPrivate) this.#isPrivate = true;
     this.#maxAge = Math.min(this.#maxAge, Math.max(0, secondsLeft(freshForMs, ageMs)));
@@ -60,9 +52,8 @@ export class NarrowestPolicy {
 }
 
 /**
- * Repeats the hints that the load gave, and otherwise only narrows the hints of the schema. A field
- * without a hint gets none: being cached here does not allow proxies to cache it. A stale value has
- * no freshness left.
+ * Repeats hints of the load, and otherwise narrows those of the schema. A field without a hint gets
+ * none: being cached here does not allow proxies to cache it. A stale value has no freshness left.
  */
 export function restrictHint({ cacheControl }: HintedInfo, report: ReadReport): void {
   const hint = cacheControl?.cacheHint;

@@ -23,41 +23,31 @@ export const headersOf = (headers: Headers): ResponseHeaders => ({
 export const hasStatus = ({ status }: { readonly status?: number | undefined }): boolean =>
   status !== undefined && status !== 200;
 
+export type DecideEtag = (response: SentResponse, headers: ResponseHeaders) => void;
+
 /**
- * The entity tag of a stored response: for those who get what is stored, and nothing that a plugin
- * has made for one caller.
+ * Sends the entity tag of a stored response to those who get what is stored, and nothing that a
+ * plugin has made for one caller. `isKnown`: whether the client has the response.
  */
-export class StoredEtag {
-  readonly #response: StoredResponse;
-  readonly #data: unknown;
-  readonly #names: readonly string[];
-  readonly #isKnown: boolean;
-
-  /** `isKnown`: whether the client has the response. */
-  constructor(response: StoredResponse, result: StoredResult, isKnown: boolean) {
-    this.#response = response;
-    this.#data = result.data;
-    this.#names = Object.keys(result);
-    this.#isKnown = isKnown;
-  }
-
-  decide({ body, http }: SentResponse, headers: ResponseHeaders): void {
+export function storedEtag(stored: StoredResponse, result: StoredResult, isKnown: boolean): DecideEtag {
+  const { data } = result;
+  const names = Object.keys(result);
+  return ({ body, http }, headers) => {
     if (body.kind !== "single" || hasStatus(http)) return;
     const { singleResult } = body;
-    if (Object.keys(singleResult).some((name) => !this.#names.includes(name))) return;
-    const isStored = singleResult.data === this.#data && isUnreadData(this.#data);
-    if (!isStored && !hasData(singleResult, this.#response.dataText)) return;
-    headers.set("ETag", this.#response.etag);
-    if (!this.#isKnown) return;
+    if (Object.keys(singleResult).some((name) => !names.includes(name))) return;
+    const isStored = singleResult.data === data && isUnreadData(data);
+    if (!isStored && !hasData(singleResult, stored.dataText)) return;
+    headers.set("ETag", stored.etag);
+    if (!isKnown) return;
     http.status = 304;
     // Node.js sends no body with it.
-    setNull(this.#data, true);
-  }
+    setNull(data, true);
+  };
 }
 
-/** What is decided of a response. */
 interface Decided {
-  readonly etag: StoredEtag | undefined;
+  readonly etag: DecideEtag | undefined;
   /** Undefined: there is no CDN. */
   readonly edge:
     | { readonly context: NonNullable<Answered["context"]>; isChanged(sent: ExecutedResponse): boolean }
@@ -65,8 +55,8 @@ interface Decided {
 }
 
 /**
- * Decides now, and again with every further header: other plugins may set one later. When Apollo
- * Server asks for the type of the content, or sets it, all plugins are done.
+ * Decides now, and again with every further header, which other plugins may set. When Apollo Server
+ * asks for the content type, or sets it, all plugins are done.
  */
 export function decideToTheEnd(
   response: SentResponse,
@@ -86,7 +76,7 @@ export function decideToTheEnd(
     const sent = isLast && response.body.kind === "single" ? response.body.singleResult : undefined;
     const isChanged = sent !== undefined && edge?.isChanged(sent) === true;
     // Later: then the data may be sent as null.
-    if (isLast) etag?.decide(response, own);
+    if (isLast) etag?.(response, own);
     if (edge === undefined) return;
     decideLast(own, { ...request, status: http.status, isChanged, context: edge.context });
   };

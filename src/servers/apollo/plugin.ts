@@ -7,7 +7,7 @@ import { openAdapter } from "../adapter/adapter.js";
 import type { EdgeOptions } from "../edge/options.js";
 import { ApolloRequest } from "./apollo-request.js";
 import { hasLifetimes } from "./cache-hints.js";
-import { ServedResults } from "./stringify-result.js";
+import { servedResults } from "./stringify-result.js";
 
 /**
  * The Apollo Server plugin. What cached fields and loaders have read lowers the response's
@@ -25,11 +25,11 @@ export function cachedPlugin<Context extends object>(
   const adapter = openAdapter(cache, options, "cachedPlugin", ["responses", "edge"], false);
   const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
-  const servedResults = new ServedResults();
+  const given = { adapter, options, servedResults: servedResults() };
   const requests = new WeakMap<object, ApolloRequest<Context>>();
   const plugin = {
     async requestDidStart({ contextValue, request }) {
-      const one = await ApolloRequest.begin<Context>({ adapter, options, servedResults }, contextValue, request);
+      const one = await ApolloRequest.begin<Context>(given, contextValue, request);
       requests.set(contextValue, one);
       return one;
     },

@@ -20,47 +20,42 @@ export function stringifyResult(result: { readonly data?: unknown }): string {
 const SERVED = new WeakMap<object, ServedData>();
 
 interface ServedData {
-  /**
-   * Returns a result with it as JSON, if nobody has read it. Called when a result is stringified
-   * here.
-   */
+  /** Returns a result with it as JSON, if nobody has read it. Called by `stringifyResult`. */
   textFor(result: object): string | undefined;
   readonly isUnread: boolean;
   /** Whether it is sent as null, since the client has it. */
   isNull: boolean;
 }
 
-/**
- * Notes whether the client has the data of a stored response, so that null can be stringified in
- * its place.
- */
+/** Makes `stringifyResult` write null for data of a stored response that the client has. */
 export function setNull(data: unknown, isNull: boolean): void {
   const served = SERVED.get(data as object);
   if (served !== undefined) served.isNull = isNull;
 }
 
-/** Whether data is that of a stored response, and nobody has done anything with it. */
+/** Whether data is that of a stored response, and untouched. */
 export const isUnreadData = (data: unknown): boolean => SERVED.get(data as object)?.isUnread === true;
 
-export class ServedResults {
-  #isStringifierInUse = false;
+export type ServedResults = (response: StoredResponse, isSent: boolean, mayBeNull: boolean) => StoredResult;
 
-  /**
-   * `isSent`: whether the result is going to be stringified. Otherwise, and with another
-   * stringifier, its data is a plain object, unless it `mayBeNull`.
-   */
-  resultOf(response: StoredResponse, isSent: boolean, mayBeNull: boolean): StoredResult {
-    const use = (): void => {
-      this.#isStringifierInUse = true;
-    };
-    if (mayBeNull || (isSent && this.#isStringifierInUse)) return resultOf(response, unreadData(response, use));
+/**
+ * Returns what makes the results of stored responses. `isSent`: it is going to be stringified. If
+ * not, or with another stringifier, the data is a plain object, unless it `mayBeNull`.
+ */
+export function servedResults(): ServedResults {
+  let isStringifierInUse = false;
+  const use = (): undefined => {
+    isStringifierInUse = true;
+  };
+  return (response, isSent, mayBeNull) => {
+    if (mayBeNull || (isSent && isStringifierInUse)) return resultOf(response, unreadData(response, use));
     const { data } = response;
-    if (isSent) SERVED.set(data, { textFor: () => void use() as undefined, isUnread: false, isNull: false });
+    if (isSent) SERVED.set(data, { textFor: use, isUnread: false, isNull: false });
     return resultOf(response, data);
-  }
+  };
 }
 
-/** Returns an object that becomes the data of a response when anything is done with it. */
+/** Returns an object that becomes the data of a response when it is touched. */
 function unreadData(response: StoredResponse, onStringify: () => void): Record<string, unknown> {
   let isRead = false;
   // Logs show what is behind a proxy, without asking the proxy.

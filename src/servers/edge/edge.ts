@@ -18,65 +18,52 @@ import type { ClockOrigin } from "../../core/store/store.js";
 import { isForEdge } from "./final-headers.js";
 import type { ResolvedEdge } from "./options.js";
 
-/**
- * Makes the headers by which CDNs keep responses, and find them again when something in them is
- * invalidated.
- */
+/** Makes the headers by which CDNs keep responses, and find outdated ones. */
 export class Edge {
-  readonly #parts: CacheParts;
-  readonly #options: ResolvedEdge;
-  readonly #planner: OperationPlanner;
   /** Of the properties of all contexts. */
   readonly #names = new Set<string>();
 
-  constructor(parts: CacheParts, planner: OperationPlanner, options: ResolvedEdge) {
-    this.#parts = parts;
-    this.#planner = planner;
-    this.#options = options;
-  }
+  constructor(
+    readonly parts: CacheParts,
+    readonly planner: OperationPlanner,
+    readonly options: ResolvedEdge,
+  ) {}
 
-  /** Logs once that nothing makes a CDN forget what is invalidated. */
   checkPurge(caller: string): void {
-    const { channel, onceLog } = this.#parts;
+    const { channel, onceLog } = this.parts;
     if (!channel.isHeard("invalidation.finished"))
       onceLog.warn(
         `graphql-cached: ${caller}: \`edge\`: expected a listener of the event invalidation.finished, got none, so that a CDN keeps what is invalidated until its s-maxage is over; pass \`onEvent\` to createCache, and let it purge the \`tags\` of the event`,
       );
   }
 
-  /** Begins the response to a request; undefined for one that no CDN answers. Never rejects. */
+  /** Undefined for a request that no CDN answers. Never rejects. */
   async begin(context: unknown, request: EdgeRequest | undefined): Promise<EdgeResponse | undefined> {
-    const { invalidations, requestStates } = this.#parts;
+    const { invalidations, requestStates } = this.parts;
     // What it reads is a part of no other response.
     requestStates.own(context);
     if (request === undefined || !isForEdge(request)) return undefined;
     const isOfCaller =
-      mayBeSignedIn(this.#parts, context) || request.header("authorization") != null || request.isTraced;
+      mayBeSignedIn(this.parts, context) || request.header("authorization") != null || request.isTraced;
     // What is read was invalidated later, if at all, than what this process knows now.
     const origin = !isOfCaller && (await invalidations.follow()) ? invalidations.origin : undefined;
-    return this.#respond(origin, context);
+    return new EdgeResponse(this, origin, context);
   }
 
-  /** Returns the response to a request that was never executed. Nobody may keep it. */
+  /** Returns a response that nobody may keep. */
   unexecuted(): EdgeResponse {
-    return this.#respond(undefined, undefined);
-  }
-
-  #respond(origin: ClockOrigin | undefined, context: unknown): EdgeResponse {
-    const planOf = (operation: Executed): OperationPlan | undefined => this.#planner.plan(operation);
-    const missingIn = (context: object): readonly string[] => this.#missingIn(context);
-    return new EdgeResponse({ parts: this.#parts, options: this.#options, planOf, missingIn, origin, context });
+    return new EdgeResponse(this, undefined, undefined);
   }
 
   /**
-   * Nobody sees who asks for a property that is not there, and the key of a CDN does not have their
-   * names.
+   * Returns the properties of other contexts that one lacks: nobody sees them read, and they are
+   * not in the key of a CDN.
    */
-  #missingIn(context: object): readonly string[] {
+  missingIn(context: object): readonly string[] {
     const names = namesOf(context);
     const missing = [...this.#names].filter((name) => !names.includes(name) && !(name in context));
     for (const name of names) if (this.#names.size < MAX_NAMES) this.#names.add(name);
-    return this.#parts.contextWatch.notShared(missing);
+    return this.parts.contextWatch.notShared(missing);
   }
 }
 
@@ -104,8 +91,7 @@ interface Contents {
 }
 
 /**
- * Whether a caller has an identity, or one that is not known because of a mistake in `identify`,
- * which is logged once.
+ * Whether a caller has an identity, or an unknown one because `identify` is wrong (logged once).
  */
 function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boolean {
   if (identityOf(identify, context) !== undefined) return true;
@@ -119,24 +105,26 @@ function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boo
 
 /** One response that a CDN may keep. */
 export class EdgeResponse {
-  readonly #given: EdgeParts;
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
   #isServed = false;
   /** The data that was executed or stored, as JSON. */
   #text: string | undefined;
 
-  constructor(given: EdgeParts) {
-    this.#given = given;
-  }
+  /** `origin`: what was invalidated when it began. Undefined: nobody may keep it. */
+  constructor(
+    private readonly edge: Edge,
+    private readonly origin: ClockOrigin | undefined,
+    private readonly context: unknown,
+  ) {}
 
   /** Notes that the response was stored before. */
   served({ response, report, contextPaths, isPrivate, plan }: Extract<Begun, { kind: "served" }>): void {
     this.#plan = plan;
     this.#text = response.dataText;
     this.#isServed = true;
-    const { subjects, freshForMs, staleForMs } = report;
-    const { clock } = this.#given.parts;
+    const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
+    const { clock } = this.edge.parts;
     const freshUntilAt = clock.now() + freshForMs;
     this.#contents = () => ({
       subjects,
@@ -149,8 +137,8 @@ export class EdgeResponse {
   }
 
   /**
-   * Notes that it is executed. `execution`: that of the response cache. `serverKeys`: the
-   * properties of the context that the server reads itself. Returns what ends it.
+   * Notes that it is executed. `execution`: that of the response cache. `serverKeys`: context
+   * properties that the server reads itself. Returns what ends it.
    */
   execute(
     operation: Executed,
@@ -158,10 +146,10 @@ export class EdgeResponse {
     execution?: ResponseExecution,
     serverKeys: readonly string[] = [],
   ): () => void {
-    const { parts: all, planOf, missingIn, origin, options } = this.#given;
-    if (origin === undefined) return () => undefined;
+    if (this.origin === undefined) return () => undefined;
+    const { parts: all, options } = this.edge;
     const { contextWatch, identify } = all;
-    const plan = planOf(operation);
+    const plan = this.edge.planner.plan(operation);
     this.#plan = plan;
     const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
     const parts = execution?.parts ?? new CollectedParts(all, [...contextPaths, ...options.contextPaths]);
@@ -179,7 +167,7 @@ export class EdgeResponse {
     if (execution?.parts !== undefined) return () => undefined;
     const stop = all.requestStates.collect(operation.context, parts.observing(observer));
     if (plan?.isPublic === true) return stop;
-    const missing = missingIn(operation.context);
+    const missing = this.edge.missingIn(operation.context);
     const contextReads = contextWatch.collect(operation.context, [...contextPaths, ...options.contextPaths]);
     // What tells callers apart says the same of all whose responses a CDN keeps: that they are not
     // signed in.
@@ -204,24 +192,20 @@ export class EdgeResponse {
   }
 
   /**
-   * The age of a result by the schema, the policies of cached fields and what was read, for servers
-   * without rules of their own. `sent`: what came of it. An older response, or what another plugin
-   * has made, has none.
+   * The age of a result by the schema, policies and reads, for servers without rules of their own.
+   * `sent`: what came of it. An older response, or one that another plugin has made, has none.
    */
   ageOf(sent: ExecutedResponse): ResponseAge | undefined {
     const contents = this.#contents?.();
-    if (contents === undefined || this.#given.origin === undefined || (sent.errors ?? []).length > 0) return undefined;
+    if (contents === undefined || this.origin === undefined || (sent.errors ?? []).length > 0) return undefined;
     if (this.isChanged(sent) || (!this.#isServed && sent.data == null)) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
     return { maxAge: secondsOf(contents, ownMaxAge), isPrivate: isPrivate || contents.isPrivate };
   }
 
-  /**
-   * Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never
-   * rejects.
-   */
+  /** Returns the headers, with the `Cache-Control` for `age`. Never rejects. */
   async headers(age: ResponseAge | undefined): Promise<Readonly<Record<string, string>>> {
-    const { vary, clientMaxAge } = this.#given.options;
+    const { vary, clientMaxAge } = this.edge.options;
     const varying = { Vary: vary.join(", ") };
     const contents = this.#contents?.();
     // The policies of Apollo Server are rounded up.
@@ -239,20 +223,17 @@ export class EdgeResponse {
     return { ...varying, ...tags, "Cache-Control": [...directives, "public"].join(", ") };
   }
 
-  /**
-   * Returns the headers with the tags. Undefined: the response is for no CDN, or not all of it is
-   * known. `outdated`: it was invalidated meanwhile.
-   */
+  /** Undefined: it is for no CDN, or not all of it is known. `outdated`: it was invalidated. */
   async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | "outdated" | undefined> {
-    const { parts, options, origin, context } = this.#given;
-    const { tagHeaders, maxTags, maxTagBytes, contextPaths } = options;
-    const { keys, invalidations } = parts;
-    if (origin === undefined || contents?.subjects === undefined || !contents.isComplete) return undefined;
+    const { edge, origin, context } = this;
+    const { tagHeaders, maxTags, maxTagBytes, contextPaths } = edge.options;
+    const { keys, invalidations, onceLog } = edge.parts;
+    if (origin === undefined || contents?.subjects === undefined || contents.refusal !== undefined) return undefined;
     // Without a plan, not all of it is known either.
     if (contents.isPrivate || this.#plan === undefined || this.#plan.isPrivate) return undefined;
     if (!this.#plan.isStorable) return undefined;
     // Hooks and resolvers can have found out who is asking.
-    if (mayBeSignedIn(parts, context)) return undefined;
+    if (mayBeSignedIn(edge.parts, context)) return undefined;
     if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
     const { everything, coordinate } = keys.subjects;
     const subjects = [...new Set([everything, coordinate(RESPONSES), ...contents.subjects])];
@@ -263,7 +244,7 @@ export class EdgeResponse {
     const headers = tagHeaders.map(({ name, separator }) => [name, names.join(separator)] as const);
     if (names.length <= maxTags && headers.every(([, { length }]) => length <= maxTagBytes))
       return Object.fromEntries(headers);
-    parts.onceLog.warn(
+    onceLog.warn(
       `graphql-cached: \`edge\`: a response is private, since it has more tags than a header may have (maxTags: ${maxTags}, maxTagBytes: ${maxTagBytes}); raise the limits as far as your CDN allows, or give its parts fewer tags`,
     );
     return undefined;
@@ -273,22 +254,8 @@ export class EdgeResponse {
 const REMEDY = (path: string): string =>
   `name the header that decides ${JSON.stringify(path)} in \`edge.contextHeaders\`, or make the field PRIVATE`;
 
-/**
- * Returns for how long a response may be kept, in whole seconds: never longer than what is in it is
- * fresh.
- */
+/** Returns whole seconds, no longer than what is in it is fresh. */
 function secondsOf(contents: Contents | undefined, most: number): number {
   const seconds = Math.min(most, Math.floor((contents?.freshForMs ?? Number.POSITIVE_INFINITY) / 1_000));
   return Number.isFinite(seconds) ? seconds : 0;
-}
-
-interface EdgeParts {
-  readonly parts: CacheParts;
-  readonly options: ResolvedEdge;
-  readonly planOf: (operation: Executed) => OperationPlan | undefined;
-  /** Returns the properties of other contexts that one has not. */
-  readonly missingIn: (context: object) => readonly string[];
-  /** What had been invalidated when the request began. Undefined: nobody may keep the response. */
-  readonly origin: ClockOrigin | undefined;
-  readonly context: unknown;
 }

@@ -8,7 +8,6 @@ export interface ResponseHeaders {
   delete(name: string): unknown;
 }
 
-/** What decides about a response besides its headers. */
 export interface Answered {
   readonly method: string;
   /** The header of the request. */
@@ -18,8 +17,8 @@ export interface Answered {
   /** Whether the data was changed since it was executed or stored, maybe for one caller. */
   readonly isChanged?: boolean;
   /**
-   * What may have the response of Node.js as `res`, or that of Fastify as `reply`, in which other
-   * layers set headers as well.
+   * May have the response of Node.js (`res`) or Fastify (`reply`), in which other layers set
+   * headers.
    */
   readonly context: { readonly res?: unknown; readonly reply?: unknown } | undefined;
 }
@@ -29,8 +28,7 @@ export const isForEdge = ({ method }: Pick<Answered, "method">): boolean => ["GE
 
 /**
  * Leaves to CDNs only what is the same for all who ask for the URL: no error, no cookie, and JSON,
- * since many of them ignore `Vary`. Whatever says nothing of caches is `no-store`. Can be called
- * again after every further header.
+ * since many ignore `Vary`. What says nothing of caches is `no-store`. Can be called again.
  */
 export function decideLast(headers: ResponseHeaders, answered: Answered): void {
   const said = String(headers.get("Cache-Control") ?? "");
@@ -47,8 +45,7 @@ export function decideLast(headers: ResponseHeaders, answered: Answered): void {
 
 /**
  * Decides again when the headers are written: hooks of Fastify come later than a GraphQL server,
- * and sessions set their cookie last of all. Without the response in the context, nothing can be
- * done.
+ * and sessions set their cookie last. Does nothing without the response in the context.
  */
 export function decideWhenSent(context: Answered["context"], request: Pick<Answered, "method" | "accept">): void {
   const response = responseOf(context);
@@ -113,10 +110,7 @@ function keepVary(headers: ResponseHeaders, { context }: Answered): void {
   if (vary.length > 0 && missing.length > 0) replace(headers, "Vary", [...vary, ...missing].join(", "));
 }
 
-/**
- * Whether the response is sent as JSON. What is JSON by another name becomes it, as far as the
- * client accepts that.
- */
+/** Whether it is JSON. By another name, it is renamed if the client accepts that. */
 function isJson(headers: ResponseHeaders, accept: string | null | undefined): boolean {
   const type = String(headers.get("Content-Type") ?? RESPONSE_JSON).toLowerCase();
   if (!acceptsJson(accept)) return false;

@@ -1,10 +1,7 @@
 import type { CacheParts } from "../../core/parts.js";
 import { contextPathOf, rejectOption, switchedOptions } from "../../core/responses/options.js";
 
-/**
- * Returns the option `edge` of `caller`; undefined if responses are not for CDNs. Throws
- * `CACHED_OPTION_INVALID`.
- */
+/** Undefined if responses are not for CDNs. Throws `CACHED_OPTION_INVALID`. */
 export function resolveEdge(
   given: unknown,
   caller: string,
@@ -52,7 +49,6 @@ export function resolveEdge(
 /** What separates the tags in each header that can have them. */
 const SEPARATORS = { "Cache-Tag": ",", "Surrogate-Key": " ", "Edge-Cache-Tag": ",", xkey: " " } as const;
 
-/** The headers that can name tags. */
 export const TAG_HEADERS = Object.keys(SEPARATORS) as readonly TagHeader[];
 
 /**

@@ -1,6 +1,6 @@
 import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
-import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
 import { requestedTrace, type TraceOptions, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
@@ -24,15 +24,13 @@ export function cachedHooks<Context>(
 ): void {
   partsOf(cache, "cachedHooks");
   if ((options as { readonly responses?: unknown } | null)?.responses !== undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed; cache fields with @cached, or use Apollo Server, GraphQL Yoga or cache.execute for whole responses",
     );
   const { parts, edge, check } = openAdapter(cache, options, "cachedHooks", ["edge"], true);
   const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
   if (typeof hooks?.addHook !== "function")
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
     );
   if (edge !== undefined) addEdgeHooks(app, hooks, edge);
@@ -68,8 +66,7 @@ interface Result {
 }
 
 /**
- * The methods of a Fastify application with Mercurius that are used, as a structural type: neither
- * needs to be installed.
+ * The methods that are used of a Fastify application with Mercurius, neither of which is needed.
  */
 export interface MercuriusApp {
   /** `never`: two of its many overloads are used, and no narrower type accepts them all. */
@@ -104,10 +101,7 @@ interface GraphQLHooks {
   addHook(name: "onResolution", hook: (execution: Result, context: OperationContext) => Promise<void>): void;
 }
 
-/**
- * Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's index in
- * the request's body.
- */
+/** `operationId`: the index of the operation in the body of an HTTP batch. */
 interface OperationContext {
   readonly reply?: MercuriusReply;
   readonly operationId?: number;
@@ -134,18 +128,12 @@ function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options:
   });
 }
 
-/**
- * Adds the headers for CDNs to the responses to GET requests, which are no batches. Nobody may keep
- * the others.
- */
+/** Only responses to GET requests, which are no batches, get headers for CDNs. */
 function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
-  /**
-   * By request. `stop` ends the collection of what a response is made of. Without a result, it is
-   * an error, and was not executed.
-   */
+  /** By request. `stop` ends the collection of parts. Without a result, it was not executed. */
   type Answer = { readonly atEdge?: EdgeResponse; readonly stop?: () => void; result?: Result };
   const answers = new WeakMap<object, Answer>();
-  /** The same by context, of what is executed. */
+  /** By context. */
   const executed = new WeakMap<object, Answer>();
   hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
     if (request !== undefined)
@@ -197,8 +185,7 @@ function checkAfter(hooks: GraphQLHooks, names: readonly string[], check: () => 
 }
 
 /**
- * Mercurius passes neither `extensions` nor the name of the operation to hooks, so they are read
- * from the request: its body, or its query string.
+ * Mercurius does not pass `extensions` and `operationName` to hooks: they are in the body or query.
  */
 function requestOf({ reply, operationId }: OperationContext): { extensions?: unknown; operationName?: unknown } | null {
   const { body, query } = reply?.request ?? {};

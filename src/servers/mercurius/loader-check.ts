@@ -4,8 +4,8 @@ import { replacedResolvers } from "../../core/directive/compile/served-schema.js
 import type { CacheParts } from "../../core/parts.js";
 
 /**
- * Throws `CACHED_SCHEMA_INVALID`, now or later, if a loader of Mercurius replaces the resolver of a
- * cached field, which then is not cached.
+ * Throws `CACHED_SCHEMA_INVALID`, now or in `defineLoaders`, if a loader of Mercurius replaces a
+ * cached resolver.
  */
 export function refuseLoaders(app: object, graphql: Loading, parts: CacheParts): void {
   const isCached = (coordinate: string): boolean => parts.rules.fields.has(coordinate);
@@ -30,10 +30,7 @@ export function refuseLoaders(app: object, graphql: Loading, parts: CacheParts):
   };
 }
 
-/**
- * Where Mercurius keeps what it makes the loaders of a request from: a class with a method for each
- * loader.
- */
+/** Where Mercurius keeps a class with a method for each loader. */
 const FACTORY = "mercurius.loadersFactory";
 
 interface Loading {
@@ -41,10 +38,7 @@ interface Loading {
   defineLoaders?(loaders: Readonly<Record<string, object>>): void;
 }
 
-/**
- * Returns the coordinates of the fields with a loader. None if this version of Mercurius keeps them
- * elsewhere.
- */
+/** None if this version of Mercurius keeps them elsewhere. */
 function loaderNamesOf(app: object): string[] {
   for (let holder: object | null = app; holder !== null; holder = Object.getPrototypeOf(holder) as object | null) {
     const symbol = Object.getOwnPropertySymbols(holder).find(({ description }) => description === FACTORY);

@@ -23,7 +23,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
   const atEdgeOf = new WeakMap<object, EdgeResponse>();
-  /** What is sent to requests for results, whether they were executed or not. */
+  /** Results that are sent, by request, whether executed or not. */
   const sentOf = new WeakMap<object, unknown>();
   /** The stored responses of requests that are sent their entity tags. */
   const servedOf = new WeakMap<object, StoredResponse>();
@@ -155,10 +155,7 @@ interface YogaContext {
   readonly request?: object;
 }
 
-/**
- * One execution, as envelop describes it to plugins. Yoga's context has the request's GraphQL
- * parameters in `params`.
- */
+/** One execution, as envelop describes it. Yoga adds `params` to the context. */
 interface Execution {
   readonly args: {
     readonly contextValue?: unknown;
@@ -186,10 +183,7 @@ interface Answered {
   setResponse(response: Response): void;
 }
 
-/**
- * The hooks that GraphQL Yoga and envelop call, as a structural type: neither needs to be
- * installed.
- */
+/** The hooks of GraphQL Yoga and envelop, neither of which needs to be installed. */
 export interface CachedYogaPlugin {
   onPluginInit(init: { readonly plugins: object[] }): void;
   onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
@@ -203,10 +197,7 @@ export interface CachedYogaPlugin {
 
 const isHttpRequest = (request: unknown): request is Request => request instanceof Object && "headers" in request;
 
-/**
- * Returns an execution as an operation of the response cache. Undefined if it has no context, or is
- * one that Yoga does not describe.
- */
+/** Undefined without a context, or for what Yoga does not describe. */
 function operationOf(
   { schema, document, contextValue: context, operationName, variableValues: variables, ...others }: Execution["args"],
   execute: () => unknown,

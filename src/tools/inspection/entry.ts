@@ -8,7 +8,7 @@ import {
   targetOfCoordinate,
 } from "../../core/directive/invalidation/invalidation-target.js";
 import { type Key, nameOfSubject, type Subject } from "../../core/keys/key.js";
-import type { LoaderRule } from "../../core/loader/loader-rule.js";
+import type { LoaderRule } from "../../core/loader/loader-options.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { Entry } from "../../core/store/entry.js";
 import { begunAt, holderOf } from "../../core/store/transitions.js";

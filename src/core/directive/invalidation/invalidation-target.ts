@@ -1,7 +1,7 @@
 import { CachedError, describeSetting, optionInvalid } from "../../base/errors.js";
 import { type Key, RESPONSES } from "../../keys/key.js";
 import { type Identity, identityOfTarget } from "../../loader/identity.js";
-import type { LoaderRule } from "../../loader/loader-rule.js";
+import type { LoaderRule } from "../../loader/loader-options.js";
 import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
 import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";

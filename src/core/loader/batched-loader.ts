@@ -1,12 +1,31 @@
 import DataLoader from "dataloader";
+import { checkOptionsObject } from "../base/errors.js";
 import { PER_TURN } from "../tier/tick/long-tick.js";
 import { batchCall, type IdLoad, isArrayLike } from "./batch-call.js";
-import type { LoaderMaking, LoaderParts } from "./context-requests.js";
-import { givenIds } from "./given-ids.js";
-import type { CachedLoader, LoaderOptions } from "./loader-options.js";
+import type { LoaderMaking, LoaderParts } from "./context-loader.js";
+import { batchExistence, givenIds } from "./existence.js";
+import { defineLoader } from "./loader-factory.js";
+import { type CachedLoader, LOADER, type LoaderOptions } from "./loader-options.js";
+
+/** Returns a function from a context to its loader. Throws `CACHED_OPTION_INVALID`. */
+export function createLoaderFactory<Id, Value, Context>(
+  options: LoaderOptions<Id, Value, Context>,
+  parts: LoaderParts,
+): (context: Context) => CachedLoader<Id, Value> {
+  checkOptionsObject(options, LOADER.caller);
+  const { exists } = options;
+  return defineLoader<Id, Value, Context>(options, parts, {
+    options: { ...options, kind: LOADER },
+    ...batchedSource(options, parts),
+    identify: parts.identify as ((context: Context) => unknown) | undefined,
+    originOf: (id) => id,
+    idOf: (id) => id as Id,
+    mayExist: exists && batchExistence(exists, parts),
+  }).loaderOf;
+}
 
 /** Returns what makes the ids of a tick that a request has to load calls of the batch function. */
-export function batchedSource<Id, Value, Context>(
+function batchedSource<Id, Value, Context>(
   options: LoaderOptions<Id, Value, Context>,
   parts: LoaderParts,
 ): Pick<LoaderMaking<Id, Value, Context>, "sourceOf" | "uncached"> {
