@@ -12,22 +12,31 @@ import {
 } from "./core/policy/policy.js";
 import type { CacheOptions } from "./options.js";
 
-/**
- * Validates the options of `createCache`. Throws one `CACHED_OPTION_INVALID` with every mistake.
- */
+/** Throws one `CACHED_OPTION_INVALID` that lists every mistake. */
 export function resolveOptions(given: unknown): ResolvedOptions {
   checkOptionsObject(given, "createCache");
   const mistakes: string[] = [];
   const options = given as Record<string, unknown>;
   const values: Record<string, unknown> = { isProduction: process.env.NODE_ENV === "production" };
-  readRules("", options, OPTIONS, values, mistakes);
+  const read = (path: string, settings: Readonly<Record<string, unknown>>, rules: Rules<Record<string, unknown>>) => {
+    for (const [name, { fallback, expected, isSecret, remedy }] of Object.entries(rules)) {
+      const value = settings[name];
+      const wanted = value === undefined ? undefined : expected(value);
+      values[name] = wanted === undefined ? (value ?? fallback) : fallback;
+      if (wanted === undefined) continue;
+      const got = isSecret === true ? "something else" : describeSetting(value);
+      const advice = remedy?.(value);
+      mistakes.push(`\`${path}${name}\`: expected ${wanted}, got ${got}${advice === undefined ? "" : `; ${advice}`}`);
+    }
+  };
+  read("", options, OPTIONS);
   for (const [group, rules] of Object.entries(OPTION_GROUPS)) {
     const settings = options[group] ?? {};
     if (typeof settings !== "object" || Array.isArray(settings)) {
       mistakes.push(`\`${group}\`: expected an object of options, got ${describeSetting(settings)}`);
       continue;
     }
-    readRules(`${group}.`, settings as Record<string, unknown>, rules, values, mistakes);
+    read(`${group}.`, settings as Record<string, unknown>, rules);
     for (const name of Object.keys(settings))
       if (!Object.hasOwn(rules, name)) mistakes.push(unknownOption(`${group}.${name}`, Object.keys(rules)));
   }
@@ -216,30 +225,10 @@ type Intersection<Union> = (Union extends unknown ? (member: Union) => void : ne
 export type ResolvedOptions = Resolved<typeof OPTIONS, CacheOptions<never>> &
   Intersection<ResolvedGroups[keyof Groups]> & {
     readonly defaults: PolicySettings;
-    /** Whether NODE_ENV is `production`. */
     readonly isProduction: boolean;
   };
 
 const TOP_LEVEL: readonly string[] = [...Object.keys(OPTIONS), "defaults", ...Object.keys(OPTION_GROUPS)];
-
-function readRules(
-  path: string,
-  options: Readonly<Record<string, unknown>>,
-  rules: Readonly<Record<string, Rule<unknown>>>,
-  values: Record<string, unknown>,
-  mistakes: string[],
-): void {
-  for (const [name, { fallback, expected, isSecret, remedy }] of Object.entries(rules)) {
-    const value = options[name];
-    values[name] = value ?? fallback;
-    const wanted = value === undefined ? undefined : expected(value);
-    if (wanted === undefined) continue;
-    const got = isSecret === true ? "something else" : describeSetting(value);
-    const advice = remedy?.(value);
-    mistakes.push(`\`${path}${name}\`: expected ${wanted}, got ${got}${advice === undefined ? "" : `; ${advice}`}`);
-    values[name] = fallback;
-  }
-}
 
 function unknownOption(name: string, expected: readonly string[]): string {
   const own = name.split(".").at(-1) as string;

@@ -9,10 +9,7 @@ import type { Logger } from "./core/telemetry/log-listener.js";
 import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
 import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
 
-/**
- * Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the
- * directive.
- */
+/** Options of `createCache`. Durations are in milliseconds; those of policies in seconds. */
 export interface CacheOptions<Context = object> {
   /** Where entries are kept. Default: a memory store of this process. */
   readonly store?: Store | undefined;
@@ -27,10 +24,7 @@ export interface CacheOptions<Context = object> {
    * shows. Default: none.
    */
   readonly version?: string | undefined;
-  /**
-   * Returns the identity that PRIVATE values belong to. Null and undefined: unknown, so that
-   * PRIVATE fields are not cached.
-   */
+  /** Returns the identity that PRIVATE values belong to. Null, undefined: they are not cached. */
   readonly identify?: ((context: Context) => string | number | bigint | null | undefined) | undefined;
   /**
    * The scope of fields and loaders that declare none. Fields below a PRIVATE field are PRIVATE in
@@ -50,10 +44,7 @@ export interface CacheOptions<Context = object> {
   readonly logger?: Logger | undefined;
   /** Encodes values as text or bytes. Default: JSON with Date, BigInt, Map, Set and Buffer. */
   readonly codec?: Codec | undefined;
-  /**
-   * How instances of classes are encoded and written into keys, by name. Default: none, they are
-   * not cached.
-   */
+  /** How instances of classes are encoded and written into keys, by name. Default: not cached. */
   readonly types?: ValueTypes | undefined;
   /** Keys for AES-256-GCM: the first one encrypts, all decrypt. Default: no encryption. */
   readonly encryption?: EncryptionOptions | undefined;
@@ -103,10 +94,7 @@ export interface LoadOptions<Context = object> {
    * load. Default: none.
    */
   readonly errorMaxAgeMs?: ErrorMaxAgeMs | undefined;
-  /**
-   * Consecutive failures after which loads of a coordinate are refused for a while. Default: no
-   * limit.
-   */
+  /** Failures in a row after which loads of a coordinate are refused for a while. Default: none. */
   readonly breakerThreshold?: number | undefined;
   /**
    * Returns whether an error is a failure of its source: a stale value is then served, and
@@ -136,9 +124,7 @@ export interface LoadOptions<Context = object> {
   readonly refreshQueue?: RefreshQueue | undefined;
 }
 
-/**
- * How long leases last, and how long callers wait for a load that another caller or process runs.
- */
+/** How long leases last, and how long callers wait for loads of others. */
 export interface LeaseOptions {
   /**
    * How long a lease lasts unless it is renewed: the delay before another process takes over after
@@ -173,15 +159,9 @@ export interface StorageOptions {
 
 /** How invalidations and writes are protected against late stores. */
 export interface InvalidationOptions {
-  /**
-   * How long after a hard invalidation nothing is stored, for databases whose replicas lag.
-   * Default: 0.
-   */
+  /** How long nothing is stored after a hard invalidation, if database replicas lag. Default: 0. */
   readonly replicaLagMs?: number | undefined;
-  /**
-   * How long the keys and tags of a `cache.mutate` stay protected if its process dies. Default:
-   * 3,000.
-   */
+  /** How long a `cache.mutate` protects its keys and tags if its process dies. Default: 3,000. */
   readonly writeGuardMs?: number | undefined;
   /**
    * Brings tags of values and invalidations into one form, such as `(tag) => tag.toLowerCase()`.
@@ -198,9 +178,7 @@ export interface PrivacyOptions {
    * is production.
    */
   readonly warnOnContextReads?: boolean | undefined;
-  /**
-   * Context properties that are the same for every caller, such as `["db", "log"]`. Default: none.
-   */
+  /** Context properties that all callers have in common, such as `["db", "log"]`. Default: none. */
   readonly sharedContextKeys?: readonly string[] | undefined;
 }
 

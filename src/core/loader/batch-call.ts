@@ -4,7 +4,6 @@ import type { BatchCall } from "./loader-options.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { RequestStates } from "./request-states.js";
 
-/** A load through the cache: who waits for it, and the control of its result. */
 export interface CachedLoad {
   readonly waiters: Waiters;
   readonly result: ResultControl;

@@ -144,10 +144,7 @@ export type LoadFunction = (this: FunctionCall, ...args: never) => unknown;
 
 /** The options of `cache.wrap`: a name, a function, and policy settings in seconds. */
 export interface FunctionOptions<Load extends LoadFunction> extends Omit<PolicySettings, "key" | "tags"> {
-  /**
-   * Names the entries in all processes, as no loader does: letters, digits and any of `_`, `:` and
-   * `-`.
-   */
+  /** The name of the entries, and of no loader: letters, digits and any of `_`, `:` and `-`. */
   readonly name: string;
   /** Loads the value of one call. Written as a method, it has a `FunctionCall` as `this`. */
   readonly load: Load;

@@ -37,8 +37,6 @@ import type { TypeShapes } from "./type-shapes.js";
  */
 export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, SourceBatch {
   readonly maxSize: number | undefined;
-  readonly #definition: LoaderDefinition<Id, Value, Context>;
-  readonly #context: Context;
   readonly #identity: Identity | undefined;
   readonly #isPrivate: boolean;
   readonly #variant: Variant;
@@ -56,15 +54,13 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
 
   /** `identity`: not used by PUBLIC loaders. `loader`: the `this` of a batch function. */
   constructor(
-    definition: LoaderDefinition<Id, Value, Context>,
-    context: Context,
+    private readonly definition: LoaderDefinition<Id, Value, Context>,
+    private readonly context: Context,
     loader: CachedLoader<Id, Value>,
     identity: Identity | undefined,
   ) {
     const { options, policy } = definition;
     this.maxSize = options.maxBatchSize;
-    this.#definition = definition;
-    this.#context = context;
     this.#isPrivate = policy.scope === "PRIVATE";
     this.#identity = this.#isPrivate ? identity : undefined;
     this.#variant = definition.variantOf();
@@ -76,7 +72,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   load(id: Id, ask?: Ask): Promise<Value> {
     // DataLoader throws its own error, before a lease is requested.
     if (id === undefined || id === null) return refusing(this.#name).load(id as never);
-    const { tier } = this.#definition.parts;
+    const { tier } = this.definition.parts;
     const names = this.#namesOf(id);
     if (this.#isForgotten(names)) return this.#read(id, names, "none", ask);
     if (!(names instanceof IdKey)) return this.#remembered(id, names, tier.loads.enclosing(), ask);
@@ -106,7 +102,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): void {
-    const { tier } = this.#definition.parts;
+    const { tier } = this.definition.parts;
     const names = this.#namesOf(id);
     if (this.#isForgotten(names)) return;
     const key = names instanceof IdKey ? names : undefined;
@@ -121,7 +117,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       if (load !== undefined && this.#memoInLoads.get(memoKey, load) === undefined)
         this.#memoInLoads.set(memoKey, this.#newlyRead(primed), load, tier.loads.starts);
     }
-    this.#observer?.collector?.addPrimed(key, this.#definition.policy);
+    this.#observer?.collector?.addPrimed(key, this.definition.policy);
   }
 
   /** Returns the request of an id for a worker. Undefined if it has no key. */
@@ -131,16 +127,16 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   get #name(): string {
-    return this.#definition.options.name;
+    return this.definition.options.name;
   }
 
   get #observer(): Observer | undefined {
-    return this.#definition.parts.requestStates.observerOf(this.#context);
+    return this.definition.parts.requestStates.observerOf(this.context);
   }
 
   #namesOf(id: Id): Names {
-    const { names, parts } = this.#definition;
-    if (parts.requestStates.overrideOf(this.#context) === "BYPASS") return { reason: "REQUESTED" };
+    const { names, parts } = this.definition;
+    if (parts.requestStates.overrideOf(this.context) === "BYPASS") return { reason: "REQUESTED" };
     if (this.#isPrivate && this.#identity === undefined) return { reason: "NO_IDENTITY" };
     try {
       return names.of(id, this.#identity, this.#variant);
@@ -182,7 +178,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   #isOutdated(remembered: Remembered, { key, tags }: IdKey): boolean {
-    const { policy, parts } = this.#definition;
+    const { policy, parts } = this.definition;
     const { invalidations, clock, tier } = parts;
     if (clock.now() - remembered.readAt >= policy.maxAgeMs) return true;
     if (remembered.changes === invalidations.changes) return false;
@@ -196,7 +192,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   #newlyRead(value: Promise<unknown>): Remembered {
-    const { invalidations, clock } = this.#definition.parts;
+    const { invalidations, clock } = this.definition.parts;
     const { position, changes } = invalidations;
     return { value, position, changes, readAt: clock.now(), collector: this.#observer?.collector };
   }
@@ -210,7 +206,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       const value = this.#read(id, names, load === undefined ? "none" : "other-load", ask);
       if (!this.#remembers) return value;
       if (load === undefined) this.#memo.set(memoKey, this.#newlyRead(value));
-      else this.#memoInLoads.set(memoKey, this.#newlyRead(value), load, this.#definition.parts.tier.loads.starts);
+      else this.#memoInLoads.set(memoKey, this.#newlyRead(value), load, this.definition.parts.tier.loads.starts);
       return value;
     }
     for (const collector of this.#observer?.collector?.members ?? [])
@@ -228,7 +224,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
 
   #read(id: Id, names: Names, nesting: Nesting, ask: Ask | undefined): Promise<Value> {
     if (!(names instanceof IdKey)) return this.#bypass(id, names, ask);
-    const { tier } = this.#definition.parts;
+    const { tier } = this.definition.parts;
     if (tier.modes.isOff(this.#name)) return this.#bypass(id, { reason: "MODE_OFF" }, ask);
     const read = (isForced: boolean): Promise<Value> => {
       const request = this.#requestOf(id, names, isForced, ask);
@@ -242,11 +238,11 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   #bypass(id: Id, { reason, cause }: Unnamed, ask: Ask | undefined): Promise<Value> {
-    const { names, parts, identifyOf, identifyPlace } = this.#definition;
+    const { names, parts, identifyOf, identifyPlace } = this.definition;
     const coordinate = this.#name;
     const error =
       reason === "NO_IDENTITY"
-        ? identityMistake(identifyOf(id), this.#context, coordinate, identifyPlace)
+        ? identityMistake(identifyOf(id), this.context, coordinate, identifyPlace)
         : reason === "KEY_UNUSABLE"
           ? names.mistakeOf(cause)
           : undefined;
@@ -258,12 +254,12 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
-    return { id, cached, enclosing: this.#definition.parts.tier.loads.enclosing(), toString: () => String(id) };
+    return { id, cached, enclosing: this.definition.parts.tier.loads.enclosing(), toString: () => String(id) };
   }
 
   /** `isForced`: it asks the source, whatever the store has. */
   #requestOf(given: Id, names: IdKey, isForced = false, ask?: Ask): LoaderRequest {
-    const { mayExist, parts, options, inputOf, originOf, policy, identifyOf, names: keys } = this.#definition;
+    const { mayExist, parts, options, inputOf, originOf, policy, identifyOf, names: keys } = this.definition;
     // The source gets what the key was made of, whatever the caller makes of its object meanwhile.
     const id = typeof given === "object" ? (copyOfInput(given) as Id) : given;
     let hasOtherKey = false;
@@ -273,7 +269,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const observer = toldBy(this.#observer, ask);
     const { tier, channel, requestStates, signals } = parts;
     const { memory } = tier;
-    const override = requestStates.overrideOf(this.#context);
+    const override = requestStates.overrideOf(this.context);
     const request: LoaderRequest = {
       key,
       known: names,
@@ -286,7 +282,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       isForced: isForced || override === "REFRESH",
       // The loads of one request are one call.
       batch: options.kind.noun === "function" ? undefined : this,
-      owner: this.#context === undefined ? undefined : this,
+      owner: this.context === undefined ? undefined : this,
       caller: undefined,
       input: this.#isPrivate ? undefined : () => (inputOf === undefined ? id : inputOf(id)),
       mayExist: mayExist && (() => mayExist(id)),
@@ -296,19 +292,18 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
         return this.#source(this.#idLoad(id, { waiters, result }));
       },
       excess: () => (hasOtherKey ? changedId(coordinate, options.kind) : undefined),
-      ...(keys.hasOwnKey ? { source: originOf(given), context: this.#context } : {}),
+      ...(keys.hasOwnKey ? { source: originOf(given), context: this.context } : {}),
       changed: () => {
-        const now = this.#isPrivate ? identityOf(identifyOf(id), this.#context) : undefined;
+        const now = this.#isPrivate ? identityOf(identifyOf(id), this.context) : undefined;
         return now === identity ? undefined : contextChanged(coordinate, "identity");
       },
-      signals: () => signals.of(coordinate, requestStates.contextOf(this.#context)),
+      signals: () => signals.of(coordinate, requestStates.contextOf(this.context)),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
     };
     return request;
   }
 }
 
-/** What a request remembers of an id. */
 interface Remembered {
   readonly value: Promise<unknown>;
   /** Up to where this process knew the invalidations when it was asked for. */
@@ -328,10 +323,8 @@ interface Unnamed {
   readonly cause?: unknown;
 }
 
-/** Receives how a read was answered. */
 export type Ask = (report: ReadReport) => void;
 
-/** The loader of one caller. */
 export interface OwnLoader<Id, Value> extends Pick<CachedLoader<Id, Value>, "loadMany"> {
   load(id: Id, ask?: Ask): Promise<Value>;
   clear(id: Id): unknown;
@@ -340,7 +333,6 @@ export interface OwnLoader<Id, Value> extends Pick<CachedLoader<Id, Value>, "loa
 }
 
 interface LoaderRequest extends KnownRequest {
-  /** Whether its value may come from memory, and is kept there. */
   readonly usesMemory: boolean;
 }
 
@@ -351,7 +343,6 @@ const hasRejected = (promise: Promise<unknown>): Promise<boolean> =>
     () => true,
   );
 
-/** Returns a DataLoader for arguments that it refuses. */
 const refusing = (name: string): DataLoader<never, never> => new DataLoader(() => Promise.resolve([]), { name });
 
 /** Not all ids have keys. What stands for one differs from all keys. */
@@ -360,7 +351,6 @@ function memoKeyOf(id: unknown, names: Names): unknown {
   return typeof id === "string" || typeof id === "number" ? `\0${typeof id} ${id}` : id;
 }
 
-/** Returns an observer that tells the caller too. */
 function toldBy(observer: Observer | undefined, ask: Ask | undefined): Observer | undefined {
   if (ask === undefined) return observer;
   return {
@@ -390,13 +380,11 @@ const changedId = (coordinate: string, { noun, input }: LoaderKind): Excess => (
   ),
 });
 
-/** The parts of a cache that loaders use. */
 export interface LoaderParts extends ExistenceParts {
   readonly tier: Reads;
   readonly invalidation: Invalidation;
   readonly invalidations: InvalidationClock;
   readonly keys: KeySpace;
-  /** What is remembered of keys. */
   readonly memos: Memos;
   /** The tags that values can have, to find those that nothing can have. */
   readonly knownTags: KnownTags;
@@ -418,13 +406,10 @@ export interface LoaderParts extends ExistenceParts {
 /** What tells a loader or a function from others: what its ids are, and how they are loaded. */
 export interface LoaderMaking<Id, Value, Context> {
   readonly options: KeyOptions<Id> & Pick<LoaderOptions<Id, Value, Context>, "cache" | "maxBatchSize" | "type">;
-  /** Returns what loads ids with the cache. */
   sourceOf(context: Context, loader: CachedLoader<Id, Value>, policy: Policy): Source<Id, Value>;
   /** Returns the loader of a policy with `maxAge: 0`. Default: one that remembers nothing. */
   uncached?(context: Context, loader: CachedLoader<Id, Value>, remembers: boolean): OwnLoader<Id, Value>;
-  /** Returns the identity of the caller. */
   readonly identify: ((context: Context, id: Id) => unknown) | undefined;
-  /** Where the user has written `identify`. */
   readonly identifyPlace?: string | undefined;
   /** Returns what a load is made from besides its key, if a function of the user makes that. */
   originOf(id: Id): unknown;
@@ -438,7 +423,6 @@ export interface LoaderMaking<Id, Value, Context> {
   readonly mayExist?: ((id: Id) => Promise<boolean>) | undefined;
 }
 
-/** What the loaders of one name have in common. */
 export interface LoaderDefinition<Id, Value, Context> extends LoaderMaking<Id, Value, Context> {
   /** Returns what says who calls, for one id and the object that it is read with. */
   readonly identifyOf: (id: Id) => ((context: Context) => unknown) | undefined;

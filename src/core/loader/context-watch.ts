@@ -19,11 +19,8 @@ import type { IdentityCheck } from "./identity-check.js";
  */
 export class ContextWatch {
   readonly #running = new AsyncLocalStorage<RunningLoad | undefined>();
-  /** Told of what the loads of PRIVATE values read. */
   identities: IdentityCheck | undefined = undefined;
-  /**
-   * Reads of the cache itself under way: not collected (`#own`), or not seen at all (`#paused`).
-   */
+  /** Reads of the cache itself under way: not collected (`#own`), or not seen (`#paused`). */
   #own = 0;
   #paused = 0;
   /** The properties that `identify` was seen to read. */
@@ -122,16 +119,13 @@ export class ContextWatch {
     return names.filter((name) => !this.sharedKeys.includes(name.split(".")[0] as string));
   }
 
-  /**
-   * Whether a property only says that there is no identity: `identify` reads it, and it is empty.
-   */
+  /** Whether it only says that there is no identity: `identify` reads it, and it is empty. */
   isNoIdentity(context: object, name: string): boolean {
     if (!this.identityKeys.has(name)) return false;
     const value = this.pause(() => (context as Readonly<Record<string, unknown>>)[name]);
     return value === undefined || value === null || value === "" || value === false;
   }
 
-  /** Watches all properties that a context has now, as far as they can be watched. */
   #watch(context: object): WatchedContext {
     const known = this.#watched.get(context);
     const inherited = known === undefined && Object.isExtensible(context) ? inheritedNames(context) : [];
@@ -225,7 +219,6 @@ class WatchedContext {
   running = 0;
   /** Which load was the last to read a property, as long as it runs. */
   readonly held = new Map<PropertyKey, HeldValue>();
-  /** Who collects what is read. */
   readonly collections = new Set<Set<string>>();
 }
 
@@ -249,7 +242,8 @@ interface HeldValue {
 const MAX_PARTS = 200;
 
 /**
- * Returns the members of lists, Maps, Sets and plain objects. What a class keeps is its own affair.
+ * Returns the members of lists, Maps, Sets and plain objects. Those of classes are their own
+ * affair.
  */
 function contentOf(value: unknown): readonly unknown[] {
   const content = [value];

@@ -12,8 +12,7 @@ import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations
 import { MemoInLoads } from "./memo-in-loads.js";
 
 /**
- * Reads each key of one execution once, with a value for every reader: child resolvers may change
- * it.
+ * Reads each key of an execution once. Every reader gets a value of its own, as it may change it.
  */
 export class FieldLoader {
   #budget: ExecutionBudget | undefined;
@@ -121,9 +120,7 @@ export interface FieldRequest extends KnownRequest {
   readonly usesMemory: boolean;
 }
 
-/**
- * The first read of a key. Refers to no request: ended executions can stay in memory (README.md).
- */
+/** The first read of a key. Refers to no request: ended executions can stay in memory. */
 class FirstRead implements ReadEnding {
   isShared = false;
   origin: Entry | Loaded | undefined = undefined;
@@ -178,7 +175,6 @@ export class ExecutionBudget {
     );
   }
 
-  /** Counts a key, by its canonical text. */
   addKey({ input }: { readonly input: string }): void {
     this.#keyBytes += input.length;
   }

@@ -71,11 +71,9 @@ export class IdentityCheck {
 /** By property, what it said of a person, and whose load has read it. */
 interface Person {
   readonly names: Map<string, { readonly name: string; readonly coordinate: string }>;
-  /** The context that was compared last. */
   last: WeakRef<object>;
 }
 
-/** Bounds the memory. */
 const MAX_IDENTITIES = 1_000;
 
 /** A user has several sessions and tokens, so holders say nothing by themselves. */

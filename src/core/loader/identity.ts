@@ -6,7 +6,6 @@ import type { Policy } from "../policy/policy.js";
 /** The identity of a caller as canonical text: 7, "7" and 7n are one identity. */
 export type Identity = string;
 
-/** The option `identify`: returns the caller's identity from a request's context. */
 type Identify = ((context: never) => unknown) | undefined;
 
 /**
@@ -62,10 +61,7 @@ export function identityOfTarget(
 /** Larger integers are rounded, so that several users could have the same number. */
 const isExact = (identity: number): boolean => Math.abs(identity) <= Number.MAX_SAFE_INTEGER;
 
-/**
- * Returns the error of an invalid identity, or of `identify`. Null, undefined and "" are unknown
- * ones.
- */
+/** Returns the error of an invalid identity, or of `identify`. Null, undefined and "" are valid. */
 export function identityMistake(
   identify: Identify,
   context: unknown,

@@ -14,10 +14,7 @@ export interface KeyOptions<Id> extends Pick<LoaderOptions<Id, never, never>, "n
   readonly kind: LoaderKind;
 }
 
-/**
- * Makes the keys of ids, and remembers them. `tags` is called for every read: it can depend on
- * more.
- */
+/** Makes and remembers the keys of ids. Calls `tags` for every read: it can depend on more. */
 export class LoaderKeys<Id> {
   /** Whether a function of the user makes the key, so that two ids can have one. */
   readonly hasOwnKey: boolean;
@@ -142,25 +139,16 @@ export class LoaderKeys<Id> {
 
 /** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
 export class IdKey extends KnownKey {
-  readonly identity: Identity | undefined;
-  /**
-   * What a request remembers the id by: ids of one caller with the same one have the same value.
-   */
-  readonly memoKey: string;
-  readonly tagTexts: readonly string[];
-
+  /** `memoKey`: what a request remembers the id by. Ids that share it have the same value. */
   constructor(
     key: Key,
     tags: RequestTags,
     row: Row | undefined,
-    identity: Identity | undefined,
-    memoKey: string,
-    tagTexts: readonly string[],
+    readonly identity: Identity | undefined,
+    readonly memoKey: string,
+    readonly tagTexts: readonly string[],
   ) {
     super(key, tags, row);
-    this.identity = identity;
-    this.memoKey = memoKey;
-    this.tagTexts = tagTexts;
   }
 }
 

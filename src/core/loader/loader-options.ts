@@ -20,10 +20,7 @@ export interface CachedLoader<Id, Value> {
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
   /** Loads as `load` does, and says how. */
   read(id: Id): Promise<CachedRead<Value>>;
-  /**
-   * Forgets what this request has read for `id`. If that was an error, the next `load` asks the
-   * source again.
-   */
+  /** Forgets what was read for `id`. After an error, the next `load` asks the source again. */
   clear(id: Id): this;
   /** Forgets everything this request has read. */
   clearAll(): this;
@@ -52,10 +49,7 @@ export interface BatchCall {
    * of the signal of the request, which is not the only one that waits.
    */
   readonly signal: AbortSignal;
-  /**
-   * Controls how the result of each id is cached, in the order of the ids: with `results[0]`, the
-   * result of the first one.
-   */
+  /** Controls how the result of each id is cached, in the order of the ids. */
   readonly results: readonly ResultControl[];
 }
 
@@ -71,10 +65,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly batch: (ids: readonly Id[], context: Context, call: BatchCall) => PromiseLike<ArrayLike<Value | Error>>;
   /** Returns the tags of one id. */
   readonly tags?: (id: Id) => readonly string[];
-  /**
-   * Returns the key of an id. Required if ids are neither plain data nor instances of `types` with
-   * `keyOf`.
-   */
+  /** Returns the key of an id. Required unless ids are plain data, or of `types` with `keyOf`. */
   readonly cacheKeyFn?: (id: Id) => unknown;
   /**
    * Knows which ids cannot exist, for example a `bloomGuard`. Such ids resolve to null without a
@@ -100,7 +91,6 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
 export interface LoaderKind {
   readonly caller: string;
   readonly noun: "loader" | "function";
-  /** The options that load and that make keys. */
   readonly load: string;
   readonly key: string;
   /** What the user's functions get, in words. */

@@ -30,11 +30,9 @@ export class RequestStates {
   #collectors: ReadonlySet<PartCollector> = new Set();
   /** The response in whose execution anything is called. */
   readonly #executing = new AsyncLocalStorage<PartCollector>();
-  /** The collectors of executions that this class runs. */
   readonly #executed = new WeakSet<PartCollector>();
   /** What observed a context before an observer with a collector did. */
   readonly #before = new WeakMap<Observer, Observer>();
-  /** Whether there ever was an override, or an observer. */
   hasOverrides = false;
   hasObservers = false;
   /** Whether a response is executed that is to be stored. */
@@ -49,7 +47,6 @@ export class RequestStates {
     private readonly limits: ExecutionLimits,
   ) {}
 
-  /** `observer`: that of the request. */
   execution(info: ExecutionInfo, observer?: Observer): FieldLoader {
     if (info.variableValues === this.#lastOwner && isOnlyExecution(info)) return this.#last as FieldLoader;
     const execution = executionOf(info);
@@ -165,7 +162,6 @@ export class RequestStates {
       else this.#observers.set(member, observer);
   }
 
-  /** Lets `observer` observe a context until the returned function is called. */
   collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
     const known = this.#observers.get(context);
     const before = known?.collector === undefined ? known : this.#before.get(known);
@@ -232,30 +228,22 @@ export class RequestStates {
   }
 }
 
-/**
- * Where a context has the objects that count as its request. Enumerable, so that copies have it.
- */
+/** The objects that count as the request of a context. Enumerable, so that copies have it. */
 export const JOINED: unique symbol = Symbol("graphql-cached.joined");
 
-/** Receives how the reads of a request were served, by fields and loaders alike. */
 export interface Observer {
-  /**
-   * `info`: undefined for a loader. `key`: undefined if the cache was bypassed before it was made.
-   */
+  /** `info`: undefined for a loader. `key`: undefined if none was made before the bypass. */
   onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void;
   /** Called instead of `onRead` for a fresh value without a hint, if only its age matters. */
   onFresh?(freshForMs: number, ageMs: number, isPrivate: boolean): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
-  /** Receives each execution of the request that reads cached fields, when it begins to. */
   onExecution?(execution: FieldLoader): void;
   /** What is read is to be stored as a part of a larger entry, such as a response. */
   readonly collector?: PartCollector | undefined;
 }
 
-/**
- * Collects the parts of a larger entry, all of them: what is invalidated has to reach the entry.
- */
+/** Collects all parts of a larger entry: what is invalidated has to reach the entry. */
 export interface PartCollector {
   /** The collectors that it stands for: itself, or several. */
   readonly members: ReadonlySet<PartCollector>;

@@ -17,12 +17,10 @@ import type { Tracing } from "./tracing.js";
 export class Channel {
   /** Undefined unless an adapter traces. A property, because hits read it. */
   tracing: Tracing | undefined = undefined;
-  readonly prefix: string;
   /** Those of Node.js that were used. It forgets a channel that nobody refers to. */
   readonly #diagnostics = new Map<string, DiagnosticsChannel>();
   readonly #served = this.#diagnosticsOf("entry.served");
   readonly #waitFinished = this.#diagnosticsOf("wait.finished");
-  /** Whether `store.finished` has subscribers. */
   readonly storeFinished: { readonly hasSubscribers: boolean } = this.#diagnosticsOf("store.finished");
   readonly storeListeners: Listener[] = [];
   /** Those of all events but the frequent ones. */
@@ -32,14 +30,15 @@ export class Channel {
     "wait.finished": [],
     "store.finished": this.storeListeners,
   };
-  readonly #counters: Counters | undefined;
   readonly #reportFailure: (error: unknown) => void;
   readonly #isNewMistake = unrepeated();
   #hasOnEvent = false;
 
-  constructor(counters?: Counters, prefix = "", reportFailure: (error: unknown) => void = () => undefined) {
-    this.prefix = prefix;
-    this.#counters = counters;
+  constructor(
+    private readonly counters?: Counters,
+    readonly prefix = "",
+    reportFailure: (error: unknown) => void = () => undefined,
+  ) {
     let isReported = false;
     this.#reportFailure = (error) => {
       if (!isReported) reportFailure(error);
@@ -65,13 +64,13 @@ export class Channel {
   }
 
   publish(event: Exclude<CacheEvent, FrequentEvent>): void {
-    this.#counters?.count(event);
+    this.counters?.count(event);
     this.#deliver(event, this.#listeners);
   }
 
   /** Every hit does, so the event is made, and the key read, only if it is listened to. */
   served(coordinate: string, key: Pick<Subject, "digest">, outcome: ServedEvent["outcome"]): void {
-    this.#counters?.countServed(coordinate, outcome);
+    this.counters?.countServed(coordinate, outcome);
     if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
       this.#deliver(
         { name: "entry.served", coordinate, digest: key.digest, outcome },

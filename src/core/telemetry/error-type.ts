@@ -1,9 +1,7 @@
 import { isError } from "../base/built-in.js";
 import { CachedError } from "../base/errors.js";
 
-/**
- * Codes of Node.js, such as ECONNREFUSED, and constants of several words, such as UPSTREAM_DOWN.
- */
+/** Codes of Node.js, such as ECONNREFUSED, and constants of several words (UPSTREAM_DOWN). */
 const CODE = /^(E[A-Z0-9]{2,20}|(?=.{1,60}$)[A-Z][A-Z0-9]*(_[A-Z][A-Z0-9]*)+)$/;
 /** The codes of one word that GraphQL servers use. */
 const WORDS: readonly unknown[] = ["FORBIDDEN", "UNAUTHENTICATED"];

@@ -12,9 +12,7 @@ import type { CachedError } from "../base/errors.js";
  */
 export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
 
-/**
- * Why a read bypassed the cache; `CacheBypassReason` in the inspection SDL describes each reason.
- */
+/** Why a read bypassed the cache. `CacheBypassReason` in the inspection SDL describes them. */
 export const BYPASS_REASONS = [
   "KEY_UNUSABLE",
   "NO_IDENTITY",
@@ -51,10 +49,7 @@ export type InvalidationVia =
 /** Who asked for an invalidation. Contains no user data. */
 export interface InvalidationCause {
   readonly via: InvalidationVia;
-  /**
-   * The mutation field that asked for it with `@invalidates` or entity tags, such as
-   * `Mutation.updateMovie`.
-   */
+  /** The mutation field with `@invalidates` or entity tags, such as `Mutation.updateMovie`. */
   readonly mutation?: string;
 }
 
@@ -171,9 +166,7 @@ export type CacheEvent =
       readonly tagCount: number;
       /** The number of entries that were named one by one. */
       readonly entryCount: number;
-      /**
-       * The fields and loaders of these entries, and those of which all entries were invalidated.
-       */
+      /** Fields and loaders of these entries, and those of which all entries were invalidated. */
       readonly coordinates: readonly string[];
       /** Whether everything under the prefix was invalidated. */
       readonly isClear: boolean;

@@ -57,9 +57,7 @@ export interface Logger {
   warn(message: string): void;
 }
 
-/**
- * Returns a logger that never throws: what cannot be logged must not fail a request or a mutation.
- */
+/** Returns a logger that never throws, since a failing log must not fail a request or mutation. */
 export function infallible(logger: Logger): Logger {
   const tryTo = (write: () => unknown): void => {
     try {
@@ -76,7 +74,6 @@ export function infallible(logger: Logger): Logger {
 
 /** The most characters of a message of the cache, which can contain that of another error. */
 const MAX_LENGTH = 1_500;
-/** Returns a logger that writes each line once. */
 export function onceLog(logger: Logger): Logger {
   const isNew = unrepeated();
   return {
@@ -95,7 +92,6 @@ export function unrepeated(): (text: string) => boolean {
   };
 }
 
-/** Bounds what is remembered. */
 const MAX_TEXTS = 1_000;
 
 /** What happens while a connection of the store cannot be used. */

@@ -61,7 +61,6 @@ export function openAdapter<Context>(
   };
 }
 
-/** A trace that was requested, or what is wrong with the request. */
 export type RequestedTrace = TraceRecorder | TraceMistake;
 
 /** Begins a trace, without overrides. `requested`: see `requestedTrace`. */
@@ -77,9 +76,7 @@ export function traceOf(parts: CacheParts, context: object, requested: unknown):
 export const namesEtag = (header: string | null | undefined, etag: string): boolean =>
   header?.split(",").some((one) => ["*", etag, etag.slice(2)].includes(one.trim())) === true;
 
-/**
- * Adds the headers for CDNs if the server has set none. `sent`: undefined if nothing was executed.
- */
+/** Adds headers for CDNs that the server has not set. `sent`: undefined if nothing was executed. */
 export async function addEdgeHeaders(
   headers: ResponseHeaders,
   atEdge: EdgeResponse,

@@ -33,7 +33,6 @@ import {
 } from "./final-response.js";
 import type { ServedResults } from "./stringify-result.js";
 
-/** What the requests to one server have in common. */
 interface ApolloParts<Context> {
   readonly adapter: Adapter;
   readonly options: TraceOptions<Context>;
@@ -42,7 +41,6 @@ interface ApolloParts<Context> {
 
 /** One request to Apollo Server: its hooks, in the order in which the server calls them. */
 export class ApolloRequest<Context extends BaseContext> implements GraphQLRequestListener<Context> {
-  /** What is added to the extensions of the response. */
   readonly #added: RequestedTrace | undefined;
   readonly #observer: Observer;
   readonly #narrowest = new NarrowestPolicy();
@@ -55,7 +53,6 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
   #before = NO_HEADERS;
   #after = NO_HEADERS;
   #executed: () => ExecutedResponse | undefined = () => undefined;
-  /** Ends the collection of what is in the response. */
   #stopCollecting: (() => void) | undefined;
 
   private constructor(
@@ -263,10 +260,7 @@ async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }
   await setEdgeHeaders(headersOf(http.headers), atEdge, age, () => age !== undefined);
 }
 
-/**
- * Returns what a `Cache-Control` says, or else the policy. Undefined: Apollo Server did not allow
- * it.
- */
+/** Returns what a `Cache-Control` or else the policy says. Undefined: Apollo Server forbids it. */
 function ageIn(
   header: string | undefined,
   policy: { readonly maxAge: number; readonly scope: "PUBLIC" | "PRIVATE" } | null,

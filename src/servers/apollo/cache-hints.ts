@@ -10,12 +10,10 @@ interface CacheHint {
   restrict(hint: { maxAge?: number; scope?: "PUBLIC" | "PRIVATE" }): void;
 }
 
-/** Of `@apollo/cache-control-types`. */
 export interface HintedInfo {
   readonly cacheControl?: { readonly cacheHint?: CacheHint; setCacheHint(hint: ResponseHint): void };
 }
 
-/** Whether a hint in the schema gives anything a lifetime. */
 export const hasLifetimes = (schema: GraphQLSchema): boolean =>
   Object.values(schema.getTypeMap()).some(
     (type) => isObjectType(type) && Object.values(type.getFields()).some((field) => (hintOf(field).maxAge ?? 0) > 0),

@@ -27,18 +27,17 @@ export function cachedPlugin<Context extends object>(
   parts.contextReads.collectByRequest();
   const given = { adapter, options, servedResults: servedResults() };
   const requests = new WeakMap<object, ApolloRequest<Context>>();
+  const failed = async ({ error }: { readonly error: Error }): Promise<void> => {
+    if (edge !== undefined) forbidKeeping(error);
+  };
   const plugin = {
     async requestDidStart({ contextValue, request }) {
       const one = await ApolloRequest.begin<Context>(given, contextValue, request);
       requests.set(contextValue, one);
       return one;
     },
-    async invalidRequestWasReceived({ error }) {
-      if (edge !== undefined) forbidKeeping(error);
-    },
-    async contextCreationDidFail({ error }) {
-      if (edge !== undefined) forbidKeeping(error);
-    },
+    invalidRequestWasReceived: failed,
+    contextCreationDidFail: failed,
     async unexpectedErrorProcessingRequest({ requestContext: { contextValue } }) {
       // Another plugin has failed, so that nothing is sent.
       requests.get(contextValue)?.abandon();

@@ -16,7 +16,6 @@ export function stringifyResult(result: { readonly data?: unknown }): string {
   return `${text ?? JSON.stringify(result)}\n`;
 }
 
-/** The data of stored responses. */
 const SERVED = new WeakMap<object, ServedData>();
 
 interface ServedData {

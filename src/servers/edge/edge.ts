@@ -90,9 +90,7 @@ interface Contents {
   readonly contextPaths: readonly string[];
 }
 
-/**
- * Whether a caller has an identity, or an unknown one because `identify` is wrong (logged once).
- */
+/** Whether a caller has an identity, or an unknown one since `identify` is wrong (logged once). */
 function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boolean {
   if (identityOf(identify, context) !== undefined) return true;
   const mistake = identityMistake(identify, context, RESPONSES);
@@ -103,7 +101,6 @@ function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boo
   return true;
 }
 
-/** One response that a CDN may keep. */
 export class EdgeResponse {
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
@@ -118,12 +115,11 @@ export class EdgeResponse {
     private readonly context: unknown,
   ) {}
 
-  /** Notes that the response was stored before. */
   served({ response, report, contextPaths, isPrivate, plan }: Extract<Begun, { kind: "served" }>): void {
     this.#plan = plan;
     this.#text = response.dataText;
     this.#isServed = true;
-    const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
+    const { subjects, freshForMs, staleForMs } = report;
     const { clock } = this.edge.parts;
     const freshUntilAt = clock.now() + freshForMs;
     this.#contents = () => ({
@@ -228,7 +224,7 @@ export class EdgeResponse {
     const { edge, origin, context } = this;
     const { tagHeaders, maxTags, maxTagBytes, contextPaths } = edge.options;
     const { keys, invalidations, onceLog } = edge.parts;
-    if (origin === undefined || contents?.subjects === undefined || contents.refusal !== undefined) return undefined;
+    if (origin === undefined || contents?.subjects === undefined || !contents.isComplete) return undefined;
     // Without a plan, not all of it is known either.
     if (contents.isPrivate || this.#plan === undefined || this.#plan.isPrivate) return undefined;
     if (!this.#plan.isStorable) return undefined;

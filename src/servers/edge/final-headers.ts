@@ -16,14 +16,10 @@ export interface Answered {
   readonly status: number | undefined;
   /** Whether the data was changed since it was executed or stored, maybe for one caller. */
   readonly isChanged?: boolean;
-  /**
-   * May have the response of Node.js (`res`) or Fastify (`reply`), in which other layers set
-   * headers.
-   */
+  /** May have the response of Node.js (`res`) or Fastify (`reply`), which other layers change. */
   readonly context: { readonly res?: unknown; readonly reply?: unknown } | undefined;
 }
 
-/** Whether a CDN may answer such requests. */
 export const isForEdge = ({ method }: Pick<Answered, "method">): boolean => ["GET", "HEAD"].includes(method);
 
 /**

@@ -46,9 +46,7 @@ export function cachedHooks<Context>(
 
 /** Options of `cachedHooks`. */
 export interface CachedHooksOptions<Context> extends TraceOptions<Context> {
-  /**
-   * Mercurius has no hook that can answer an operation before it is executed, so this is refused.
-   */
+  /** Refused: Mercurius has no hook that can answer an operation before it is executed. */
   readonly responses?: never;
   /**
    * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`,
@@ -65,9 +63,7 @@ interface Result {
   extensions?: Record<string, unknown>;
 }
 
-/**
- * The methods that are used of a Fastify application with Mercurius, neither of which is needed.
- */
+/** The methods that are used of a Fastify application with Mercurius. Neither is needed. */
 export interface MercuriusApp {
   /** `never`: two of its many overloads are used, and no narrower type accepts them all. */
   readonly graphql: { addHook(name: never, hook: never): void };
@@ -133,7 +129,6 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
   /** By request. `stop` ends the collection of parts. Without a result, it was not executed. */
   type Answer = { readonly atEdge?: EdgeResponse; readonly stop?: () => void; result?: Result };
   const answers = new WeakMap<object, Answer>();
-  /** By context. */
   const executed = new WeakMap<object, Answer>();
   hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
     if (request !== undefined)
@@ -184,9 +179,7 @@ function checkAfter(hooks: GraphQLHooks, names: readonly string[], check: () => 
   }
 }
 
-/**
- * Mercurius does not pass `extensions` and `operationName` to hooks: they are in the body or query.
- */
+/** Mercurius passes hooks no `extensions` and `operationName`: they are in the body or query. */
 function requestOf({ reply, operationId }: OperationContext): { extensions?: unknown; operationName?: unknown } | null {
   const { body, query } = reply?.request ?? {};
   return (Array.isArray(body) ? body[operationId ?? 0] : (body ?? query)) as object | null;

@@ -174,7 +174,6 @@ interface Executed {
   setResult(result: never): void;
 }
 
-/** What Yoga is going to send. */
 interface Answered {
   readonly request: Request;
   readonly response: Response;
