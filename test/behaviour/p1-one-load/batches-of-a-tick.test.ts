@@ -146,7 +146,8 @@ const ENTRIES: Readonly<Record<string, (by: Process, id: string, target: object)
 const priceOf = (id: string): string => `price of ${id}`;
 
 describe.each(Object.keys(STORES))("What a tick has to load, on %s", (on) => {
-  describe.each([{}, { memory: false }])("with %j", (options) => {
+  // Without memory, what is read and requested differs in the process, and a server sees more of the same.
+  describe.each(on === "Redis" ? [{}] : [{}, { memory: false }])("with %j", (options) => {
     const cases = READERS.flatMap(([reader, target, { hasParent }]) => [
       [reader, "absent", "nobody", target] as const,
       [reader, "expired", "nobody", target] as const,

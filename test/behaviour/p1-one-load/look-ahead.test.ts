@@ -243,34 +243,23 @@ describe("a resolver that looks beyond the selection of its field", () => {
     });
 });
 
-onEachStore("a resolver that looks ahead", (world) => {
+describe("a resolver that looks ahead", () => {
   for (const [what, look] of Object.entries(LOOKS)) {
     it(`answers every query as without the cache when it reads ${what}, and is cached by selection`, async () => {
-      const sites = await expectSameAnswers(world(), look, keyedTypeDefs);
+      const sites = await expectSameAnswers(memoryWorld(), look, keyedTypeDefs);
       for (const { outcomes } of sites) expect(outcomes().hit).toBeGreaterThan(ASKS.length);
       for (const site of sites) expect(refusals(site)).toEqual([]);
     });
 
     it(`answers every query as without the cache when it reads ${what}, and is not cached without $selection`, async () => {
-      const sites = await expectSameAnswers(world(), look, typeDefs);
+      const sites = await expectSameAnswers(memoryWorld(), look, typeDefs);
       for (const { outcomes } of sites) expect(outcomes().hit).toBeUndefined();
       for (const site of sites) expect(new Set(refusals(site))).toEqual(new Set(["CACHED_SELECTION_READ"]));
     });
   }
 
-  it("loads each selection once across two processes", async () => {
-    const shared = world();
-    const [one, two] = [keyedSiteOf(shared, bySelection), keyedSiteOf(shared, bySelection)];
-    for (const fields of ["title", "stars"])
-      for (const site of [one, two, one, two]) {
-        expect(await movieOf(site, fields)).toEqual({ title: { title: "Alien" }, stars: { stars: 5 } }[fields]);
-        await settle();
-      }
-    expect(one.loads.length + two.loads.length).toBe(2);
-  });
-
   it("gives no other reader the value of a load that turns out to have looked ahead, in its process or another", async () => {
-    const shared = world();
+    const shared = memoryWorld();
     const { state, look } = gatedLook(bySelection, false);
     const [one, two] = [siteOf(shared, look), siteOf(shared, look)];
     const hold = gate();
@@ -288,7 +277,7 @@ onEachStore("a resolver that looks ahead", (world) => {
       if ("stars" in (tree as object)) throw new Error("no stars");
       return tree;
     };
-    const shared = world();
+    const shared = memoryWorld();
     const { state, look: gated } = gatedLook(look, false);
     const [one, two] = [siteOf(shared, gated), siteOf(shared, gated)];
     const hold = gate();
@@ -304,7 +293,7 @@ onEachStore("a resolver that looks ahead", (world) => {
   });
 
   it("gives each alias of one query the value for its own selection", async () => {
-    const site = siteOf(world(), bySelection);
+    const site = siteOf(memoryWorld(), bySelection);
     for (let nth = 0; nth < 2; nth++)
       expect(
         await dataOf(site.ask("{ a: movie(id: 7) { title } b: movie(id: 7) { stars } c: movie(id: 7) { title } }", {})),
@@ -315,11 +304,75 @@ onEachStore("a resolver that looks ahead", (world) => {
     const loads: string[] = [];
     const movie = (_: unknown, __: unknown, ___: unknown, info: Info): object | null =>
       "stars" in (bySelection(info) as object) ? { id: "7", stars: 5 } : null;
-    const site = { ...world().process(typeDefs, { Query: { movie } }), loads };
+    const site = { ...memoryWorld().process(typeDefs, { Query: { movie } }), loads };
     expect(await dataOf(site.ask("{ a: movie(id: 7) { id } b: movie(id: 7) { stars } }", {}))).toEqual({
       a: null,
       b: { stars: 5 },
     });
+  });
+
+  it("does not store a value that is invalidated during its load by a process that has loaded none", async () => {
+    const shared = memoryWorld();
+    const { state, look } = gatedLook();
+    const [knowing, fresh] = [keyedSiteOf(shared, look), keyedSiteOf(shared, look)];
+    await movieOf(knowing, "id");
+    const hold = gate();
+    state.hold = hold.passed;
+    const during = movieOf(knowing, "title");
+    await vi.waitFor(() => expect(knowing.loads).toHaveLength(2));
+    await fresh.cache.invalidate({ coordinate: "Query.movie", args: { id: 7 } });
+    hold.open();
+    await during;
+    await settle();
+    await movieOf(knowing, "title");
+    expect(knowing.loads).toHaveLength(3);
+  });
+
+  it("is loaded again for its own selection by a request with REFRESH", async () => {
+    const site = keyedSiteOf(memoryWorld(), bySelection);
+    for (const fields of ["title", "stars"]) await movieOf(site, fields);
+    await waitForStores(site, 2);
+    const context = {};
+    site.cache.override(context, "REFRESH");
+    await site.ask("{ movie(id: 7) { title } }", context);
+    await waitForStores(site, 3);
+    for (const fields of ["title", "stars"]) await movieOf(site, fields);
+    expect(site.loads).toHaveLength(3);
+  });
+
+  it("is not refreshed by a worker", async () => {
+    const shared = memoryWorld();
+    const jobs: RefreshJob[] = [];
+    let isLooking = false;
+    const look: Look = (info) => (isLooking ? bySelection(info) : { title: {}, stars: {} });
+    const sdl = typeDefs.replace("maxAge: 60", "maxAge: 1, jitter: 0");
+    const web = siteOf(shared, look, { loads: { refreshQueue: (job: RefreshJob) => void jobs.push(job) } }, sdl);
+    const worker = siteOf(shared, look, {}, sdl);
+    await movieOf(web, "title");
+    await waitForStores(web);
+    isLooking = true;
+    await vi.waitFor(
+      async () => {
+        await movieOf(web, "title");
+        expect(jobs).toHaveLength(1);
+      },
+      { timeout: 5_000, interval: 100 },
+    );
+    expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(false);
+    expect(refusals(worker)).toEqual(["CACHED_SELECTION_READ"]);
+  });
+});
+
+onEachStore("entries by selection", (world) => {
+  it("loads each selection once across two processes", async () => {
+    const shared = world();
+    const [one, two] = [keyedSiteOf(shared, bySelection), keyedSiteOf(shared, bySelection)];
+    for (const fields of ["title", "stars"])
+      for (const site of [one, two, one, two]) {
+        expect(await movieOf(site, fields)).toEqual({ title: { title: "Alien" }, stars: { stars: 5 } }[fields]);
+        await settle();
+      }
+    expect(one.loads.length + two.loads.length).toBe(2);
   });
 
   it("is invalidated for every selection by a process that has loaded none", async () => {
@@ -350,57 +403,6 @@ onEachStore("a resolver that looks ahead", (world) => {
     await fresh.cache.mutate({ entries: [{ coordinate: "Query.movie", args: { id: 7 } }] }, askAll);
     await askAll();
     expect(knowing.loads).toHaveLength(length + 12);
-  });
-
-  it("does not store a value that is invalidated during its load by a process that has loaded none", async () => {
-    const shared = world();
-    const { state, look } = gatedLook();
-    const [knowing, fresh] = [keyedSiteOf(shared, look), keyedSiteOf(shared, look)];
-    await movieOf(knowing, "id");
-    const hold = gate();
-    state.hold = hold.passed;
-    const during = movieOf(knowing, "title");
-    await vi.waitFor(() => expect(knowing.loads).toHaveLength(2));
-    await fresh.cache.invalidate({ coordinate: "Query.movie", args: { id: 7 } });
-    hold.open();
-    await during;
-    await settle();
-    await movieOf(knowing, "title");
-    expect(knowing.loads).toHaveLength(3);
-  });
-
-  it("is loaded again for its own selection by a request with REFRESH", async () => {
-    const site = keyedSiteOf(world(), bySelection);
-    for (const fields of ["title", "stars"]) await movieOf(site, fields);
-    await waitForStores(site, 2);
-    const context = {};
-    site.cache.override(context, "REFRESH");
-    await site.ask("{ movie(id: 7) { title } }", context);
-    await waitForStores(site, 3);
-    for (const fields of ["title", "stars"]) await movieOf(site, fields);
-    expect(site.loads).toHaveLength(3);
-  });
-
-  it("is not refreshed by a worker", async () => {
-    const shared = world();
-    const jobs: RefreshJob[] = [];
-    let isLooking = false;
-    const look: Look = (info) => (isLooking ? bySelection(info) : { title: {}, stars: {} });
-    const sdl = typeDefs.replace("maxAge: 60", "maxAge: 1, jitter: 0");
-    const web = siteOf(shared, look, { loads: { refreshQueue: (job: RefreshJob) => void jobs.push(job) } }, sdl);
-    const worker = siteOf(shared, look, {}, sdl);
-    await movieOf(web, "title");
-    await waitForStores(web);
-    isLooking = true;
-    await vi.waitFor(
-      async () => {
-        await movieOf(web, "title");
-        expect(jobs).toHaveLength(1);
-      },
-      { timeout: 5_000, interval: 100 },
-    );
-    expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(false);
-    expect(refusals(worker)).toEqual(["CACHED_SELECTION_READ"]);
   });
 });
 

@@ -8,7 +8,7 @@ interface Item {
 }
 
 /** Several turns of the event loop: see `PER_TURN`. */
-const COUNT = 2_500;
+const COUNT = 1_100;
 const ids = Array.from({ length: COUNT }, (_, id) => id);
 
 /** A process whose load of every tenth item reads a second loader. */

@@ -1,9 +1,9 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import { defaultFieldResolver, graphql } from "graphql";
-import { applyCached, type CachedLoader, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import { applyCached, type CachedLoader, memoryStore } from "graphql-cached";
 import { expect, it } from "vitest";
+import { listen, schemaOf } from "../../support/listen.js";
 import { dataOf, memoryWorld, onEachStore } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -53,69 +53,39 @@ onEachStore("nested loads", (world) => {
     expect(nested.length).toBeGreaterThan(0);
     for (const event of nested) expect(event).toMatchObject({ reason: "NESTED" });
   });
-
-  it("loads directly from the source when a load needs its own key", async () => {
-    let loads = 0;
-    const process = world().process(typeDefs, {
-      Query: {
-        self: async () => {
-          loads++;
-          return loads > 1 ? 7 : ((await dataOf(process.ask("{ self }"))) as { self: number }).self + 1;
-        },
-      },
-    });
-    expect(await dataOf(process.ask("{ self }"))).toEqual({ self: 8 });
-    await settle();
-    expect(process.outcomes()).toEqual({ "bypassed(NESTED)": 1, loaded: 1 });
-  });
-
-  it("loads directly from the source in a schema that was passed through applyCached twice", async () => {
-    let loads = 0;
-    const { store, prefix } = world();
-    // The audit of a simulated process expects a field to be wrapped once.
-    const cache = createCache({
-      defaultScope: "PUBLIC",
-      store: store(),
-      prefix,
-      storage: { storeTimeoutMs: 10_000 },
-      loads: { loadTimeoutMs: 2_000 },
-    });
-    const once = applyCached(
-      makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: { Query: { self: () => ++loads } } }),
-      cache,
-    );
-    const wrapped = mapSchema(once, {
-      [MapperKind.OBJECT_FIELD]: ({ resolve = defaultFieldResolver, ...field }) => ({
-        ...field,
-        resolve: (...args) => resolve(...args),
-      }),
-    });
-    const schema = applyCached(wrapped, cache);
-    const { data, errors } = await graphql({ schema, source: "{ self }" });
-    expect(errors).toBeUndefined();
-    expect(data).toEqual({ self: 1 });
-    expect(loads).toBe(1);
-    await cache.close();
-  });
-
-  it("loads directly from the source when a batch function asks its own loader for its id", async () => {
-    const { cache } = world().process(
-      typeDefs,
-      {},
-      { storage: { storeTimeoutMs: 10_000 }, loads: { loadTimeoutMs: 2_000 } },
-    );
-    const context = {};
-    let batches = 0;
-    const items: (context: object) => CachedLoader<number, number> = cache.loader<number, number, object>({
-      name: "Item",
-      maxAge: 60,
-      batch: async (ids, own) => (++batches === 1 ? [(await items(own).load(ids[0] as number)) + 1] : [7]),
-    });
-    expect(await items(context).load(1)).toBe(8);
-  });
 });
 
-it("a load that needs its own key does not wait for itself, not even for nestedWaitMs", async () => {
+it("a schema that was passed through applyCached twice loads each value once", async () => {
+  let loads = 0;
+  // The audit of a simulated process expects a field to be wrapped once.
+  const { cache } = listen({ loads: { loadTimeoutMs: 2_000 } });
+  const once = applyCached(schemaOf(typeDefs, { Query: { self: () => ++loads } }), cache);
+  const wrapped = mapSchema(once, {
+    [MapperKind.OBJECT_FIELD]: ({ resolve = defaultFieldResolver, ...field }) => ({
+      ...field,
+      resolve: (...args) => resolve(...args),
+    }),
+  });
+  const schema = applyCached(wrapped, cache);
+  const { data, errors } = await graphql({ schema, source: "{ self }" });
+  expect(errors).toBeUndefined();
+  expect(data).toEqual({ self: 1 });
+  expect(loads).toBe(1);
+});
+
+it("a batch function that asks its own loader for its id gets it from the source", async () => {
+  const { cache } = memoryWorld().process(typeDefs, {}, { loads: { loadTimeoutMs: 2_000 } });
+  const context = {};
+  let batches = 0;
+  const items: (context: object) => CachedLoader<number, number> = cache.loader<number, number, object>({
+    name: "Item",
+    maxAge: 60,
+    batch: async (ids, own) => (++batches === 1 ? [(await items(own).load(ids[0] as number)) + 1] : [7]),
+  });
+  expect(await items(context).load(1)).toBe(8);
+});
+
+it("a load that needs its own key loads it from the source at once, and does not wait for itself", async () => {
   const clock = new FakeClock();
   let loads = 0;
   const process = memoryWorld(() => memoryStore({ clock })).process(
@@ -133,6 +103,7 @@ it("a load that needs its own key does not wait for itself, not even for nestedW
   await clock.advance(60_000);
   expect(await answer).toEqual({ self: 8 });
   expect(loadsAtOnce).toBe(2);
+  expect(process.outcomes()).toEqual({ "bypassed(NESTED)": 1, loaded: 1 });
 });
 
 it("what a load has started is not inside of it any more when it has ended, while other loads run", async () => {
