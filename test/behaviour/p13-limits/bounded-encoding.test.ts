@@ -1,7 +1,7 @@
 import { gate } from "@graphql-cached/testing";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
-import { dataOf, onEachStore, type World } from "../../support/world.js";
+import { dataOf, memoryWorld, type World } from "../../support/world.js";
 
 const MAX_VALUE_BYTES = 10_000;
 /** Of each of this many levels, every object has the next one twice. */
@@ -51,9 +51,9 @@ function start(shared: World) {
 const ANSWER = { graph: { next: { name: null } } };
 const QUERY = "{ graph { next { name } } }";
 
-onEachStore("a value that is too large", (world) => {
+describe("a value that is too large", () => {
   it("is not encoded further than to `maxValueBytes`, and not at all while it is known to be too large", async () => {
-    const { ask, cache, counts, outcomes } = start(world());
+    const { ask, cache, counts, outcomes } = start(memoryWorld());
     for (let nth = 0; nth < 4; nth++) {
       expect(await dataOf(ask(QUERY))).toEqual(ANSWER);
       await partsOf(cache, "test").drain();
@@ -67,7 +67,7 @@ onEachStore("a value that is too large", (world) => {
   });
 
   it("is encoded once for others who wait for its load, each of whom gets a copy", async () => {
-    const { ask, cache, counts, holdLoads, outcomes } = start(world());
+    const { ask, cache, counts, holdLoads, outcomes } = start(memoryWorld());
     await dataOf(ask(QUERY));
     await partsOf(cache, "test").drain();
     counts.encoded = 0;

@@ -1,7 +1,7 @@
 import { gate, settle } from "@graphql-cached/testing";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
-import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";
+import { dataOf, memoryWorld, type Process, type World } from "../../support/world.js";
 
 class Ref {
   id: number;
@@ -34,7 +34,7 @@ function start(world: World, settings: object, batches: unknown[]) {
   return { items, refused, drain: () => partsOf(cache, "test").drain() };
 }
 
-onEachStore("an id that the caller changes after load", (world) => {
+describe("an id that the caller changes after load", () => {
   type Case = [
     what: string,
     make: () => object,
@@ -63,7 +63,7 @@ onEachStore("an id that the caller changes after load", (world) => {
     ["an instance with `cacheKeyFn` is not stored under it either", () => new Ref(1), changeId, true, keyFn],
     ["an instance that stays as it is is stored", () => new Ref(1), () => undefined],
   ])("%s", async (_, make, change, isRefused = false, settings = {}) => {
-    const shared = world();
+    const shared = memoryWorld();
     const batches: unknown[] = [];
     const first = start(shared, settings, batches);
     const id = make() as never;

@@ -1,7 +1,7 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { dataOf, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
+import { dataOf, memoryWorld, type Process, type World, waitForStores } from "../../support/world.js";
 
 /** Leading zeros of numbers do not count, nor does the case of anything. */
 const normalizeTag = (tag: string): string => tag.toLowerCase().replaceAll(/(?<=:)0+(?=\d)/g, "");
@@ -55,12 +55,12 @@ const CALLS: Readonly<Record<string, (process: Process, id: string) => Promise<u
   "a soft invalidation": ({ cache }, id) => cache.invalidateTags([`MOVIE:${id}`], { soft: true }),
 };
 
-onEachStore("spellings of tags that the option normalizeTag makes one", (world) => {
+describe("spellings of tags that the option normalizeTag makes one", () => {
   describe.each(SPELLINGS)("of a value under %s, invalidated as %s", (stored, given) => {
     it.each(Object.entries(CALLS))(
       "is reached by %s in another process, with tags of arguments, results, entities and loaders",
       async (name, call) => {
-        const shared = world();
+        const shared = memoryWorld();
         const [reader, writer] = [start(shared), start(shared)];
         const query = `{ ${["movie", "found", "entity"].map((field) => `${field}(id: "${stored}") { loads }`).join(" ")} loaded(id: "${stored}") }`;
         const read = () => dataOf(reader.ask(query, {}));
@@ -82,7 +82,7 @@ onEachStore("spellings of tags that the option normalizeTag makes one", (world) 
     ["reach the values of a release without the option, by the spelling that is given", "movie", false, 2],
     ["are not served to a release with another form of tags", "found", true, 1],
   ])("%s", async (_, field, isReadByOther, loads) => {
-    const shared = world();
+    const shared = memoryWorld();
     const [reader, writer] = [start(shared, false), start(shared)];
     const read = ({ ask }: Process) => dataOf(ask(`{ ${field}(id: "007") { loads } }`, {}));
     await read(reader);

@@ -73,66 +73,6 @@ onEachStore("a request that is aborted", (world) => {
     expect(await Promise.all(others)).toEqual(Array(30).fill({ top: 2 }));
     expect(source.loads).toBe(2);
   });
-
-  it("does not end its load while others wait for it, if the load has its own signal", async () => {
-    const { source, resolvers } = createSource(ofLoad);
-    const process = world().process(typeDefs, resolvers, patient);
-    const aborter = client();
-    const aborted = errorOf(process, aborter);
-    const sharer = dataOf(process.ask("{ top }", client()));
-    await vi.waitFor(() => expect(source.loads).toBe(1));
-    const joiner = dataOf(process.ask("{ top }", client()));
-    await settle();
-    aborter.hangUp();
-    expect(await aborted).toBe("the client has hung up");
-    await settle();
-    source.loadGate.open();
-    expect(await Promise.all([sharer, joiner])).toEqual([{ top: 1 }, { top: 1 }]);
-    expect(source.loads).toBe(1);
-  });
-
-  it("ends its load when no request waits for it any more, and the next request loads at once", async () => {
-    const { source, resolvers } = createSource(ofLoad);
-    const process = world().process(typeDefs, resolvers, patient);
-    const clients = [client(), client(), client()];
-    const [leader, sharer, joiner] = clients as [Client, Client, Client];
-    const aborted = [errorOf(process, leader), errorOf(process, sharer)];
-    await vi.waitFor(() => expect(source.loads).toBe(1));
-    aborted.push(errorOf(process, joiner));
-    await vi.waitFor(() => expect(process.outcomes()).toEqual({}));
-    await settle();
-    leader.hangUp();
-    joiner.hangUp();
-    await settle();
-    expect(source.signals[0]?.aborted).toBe(false);
-    sharer.hangUp();
-    expect(source.signals[0]?.aborted).toBe(true);
-    expect(await Promise.all(aborted)).toEqual(Array(3).fill("the client has hung up"));
-    const next = dataOf(process.ask("{ top }", client()));
-    await vi.waitFor(() => expect(source.loads).toBe(2));
-    source.loadGate.open();
-    expect(await next).toEqual({ top: 2 });
-    expect(process.outcomes()).toMatchObject({ "bypassed(ABORTED)": 3 });
-  });
-
-  it("shares a timeout of the source with 200 waiters in two processes for the error back-off", async () => {
-    let loads = 0;
-    const timeout = new AbortController();
-    const top = async (): Promise<void> => {
-      loads++;
-      await upstream(gate(), timeout.signal);
-    };
-    const shared = world();
-    const options = { ...patient, loads: { errorBackoffMs: 60_000 } };
-    const processes = [0, 1].map(() => shared.process(typeDefs, { Query: { top } }, options));
-    const waiters = processes.flatMap((process) => Array.from({ length: 100 }, () => errorOf(process, client())));
-    await vi.waitFor(() => expect(loads).toBe(1));
-    await settle();
-    timeout.abort(new DOMException("upstream timed out", "TimeoutError"));
-    expect(await Promise.all(waiters)).toEqual(Array(200).fill("upstream timed out"));
-    for (const process of processes) expect(await errorOf(process, client())).toBe("upstream timed out");
-    expect(loads).toBe(1);
-  });
 });
 
 describe("a request that is aborted without a lease", () => {
@@ -209,6 +149,66 @@ describe("a request that is aborted without a lease", () => {
 });
 
 describe("a request that is aborted", () => {
+  it("does not end its load while others wait for it, if the load has its own signal", async () => {
+    const { source, resolvers } = createSource(ofLoad);
+    const process = memoryWorld().process(typeDefs, resolvers, patient);
+    const aborter = client();
+    const aborted = errorOf(process, aborter);
+    const sharer = dataOf(process.ask("{ top }", client()));
+    await vi.waitFor(() => expect(source.loads).toBe(1));
+    const joiner = dataOf(process.ask("{ top }", client()));
+    await settle();
+    aborter.hangUp();
+    expect(await aborted).toBe("the client has hung up");
+    await settle();
+    source.loadGate.open();
+    expect(await Promise.all([sharer, joiner])).toEqual([{ top: 1 }, { top: 1 }]);
+    expect(source.loads).toBe(1);
+  });
+
+  it("ends its load when no request waits for it any more, and the next request loads at once", async () => {
+    const { source, resolvers } = createSource(ofLoad);
+    const process = memoryWorld().process(typeDefs, resolvers, patient);
+    const clients = [client(), client(), client()];
+    const [leader, sharer, joiner] = clients as [Client, Client, Client];
+    const aborted = [errorOf(process, leader), errorOf(process, sharer)];
+    await vi.waitFor(() => expect(source.loads).toBe(1));
+    aborted.push(errorOf(process, joiner));
+    await vi.waitFor(() => expect(process.outcomes()).toEqual({}));
+    await settle();
+    leader.hangUp();
+    joiner.hangUp();
+    await settle();
+    expect(source.signals[0]?.aborted).toBe(false);
+    sharer.hangUp();
+    expect(source.signals[0]?.aborted).toBe(true);
+    expect(await Promise.all(aborted)).toEqual(Array(3).fill("the client has hung up"));
+    const next = dataOf(process.ask("{ top }", client()));
+    await vi.waitFor(() => expect(source.loads).toBe(2));
+    source.loadGate.open();
+    expect(await next).toEqual({ top: 2 });
+    expect(process.outcomes()).toMatchObject({ "bypassed(ABORTED)": 3 });
+  });
+
+  it("shares a timeout of the source with 200 waiters in two processes for the error back-off", async () => {
+    let loads = 0;
+    const timeout = new AbortController();
+    const top = async (): Promise<void> => {
+      loads++;
+      await upstream(gate(), timeout.signal);
+    };
+    const shared = memoryWorld();
+    const options = { ...patient, loads: { errorBackoffMs: 60_000 } };
+    const processes = [0, 1].map(() => shared.process(typeDefs, { Query: { top } }, options));
+    const waiters = processes.flatMap((process) => Array.from({ length: 100 }, () => errorOf(process, client())));
+    await vi.waitFor(() => expect(loads).toBe(1));
+    await settle();
+    timeout.abort(new DOMException("upstream timed out", "TimeoutError"));
+    expect(await Promise.all(waiters)).toEqual(Array(200).fill("upstream timed out"));
+    for (const process of processes) expect(await errorOf(process, client())).toBe("upstream timed out");
+    expect(loads).toBe(1);
+  });
+
   it("does not reach the source when it gets its turn in the bulkhead", async () => {
     const twoFields = "type Query { top(n: Int): Int @cached(maxAge: 60) }";
     const { source, resolvers } = createSource(ofRequest);

@@ -66,10 +66,10 @@ function movieSite(world: World, options: object = {}) {
   return { ...world.process(movieTypes, resolvers, options as never), loads, state };
 }
 
-onEachStore("keys of ids", (world) => {
+describe("keys of ids", () => {
   for (const [how, [one, other]] of Object.entries(SPELLINGS)) {
     it(`shares the entries of fields whose parents spell an ID as ${how}`, async () => {
-      const site = movieSite(world());
+      const site = movieSite(memoryWorld());
       const query = `{ movie { ${CHILDREN.join(" ")} } }`;
       site.state.id = one;
       const first = await dataOf(site.ask(query, {}));
@@ -84,7 +84,7 @@ onEachStore("keys of ids", (world) => {
         [one, other],
         [other, one],
       ]) {
-        const site = movieSite(world());
+        const site = movieSite(memoryWorld());
         site.state.id = stored;
         const query = `{ movie { ${CHILDREN.join(" ")} } }`;
         await site.ask(query, {});
@@ -98,7 +98,7 @@ onEachStore("keys of ids", (world) => {
     });
 
     it(`gives an entry the tag of its parent's ID, spelled as ${how}`, async () => {
-      const site = movieSite(world());
+      const site = movieSite(memoryWorld());
       site.state.id = one;
       await site.ask("{ movie { studio } }", {});
       await waitForStores(site);
@@ -109,7 +109,7 @@ onEachStore("keys of ids", (world) => {
   }
 
   it("finds the entry of arguments with ids and enum values in input objects, however they are written", async () => {
-    const site = movieSite(world());
+    const site = movieSite(memoryWorld());
     const ask = (filter: string) => dataOf(site.ask(`{ search(filter: ${filter}) part(filter: ${filter}) }`, {}));
     await ask('{ id: 7, ids: [7, "8"], genre: COMEDY }');
     await waitForStores(site, 2);
@@ -124,7 +124,7 @@ onEachStore("keys of ids", (world) => {
 
   it("runs a refresh job under the key of the request, whatever the spelling of the ID", async () => {
     const jobs: RefreshJob[] = [];
-    const shared = world();
+    const shared = memoryWorld();
     const typeDefs = /* GraphQL */ `
       scalar JSON
       type Query { movie: Movie }
@@ -267,9 +267,9 @@ function scalarSite(world: World): Process & { readonly loads: unknown[] } {
   return { ...world.process(scalarTypes, { Exotic, Query }), loads };
 }
 
-onEachStore("keys of custom scalars", (world) => {
+describe("keys of custom scalars", () => {
   it("does not share values between objects of a custom scalar that differ in the order of their fields", async () => {
-    const site = scalarSite(world());
+    const site = scalarSite(memoryWorld());
     for (const field of ["find(sort: ", "findBy(sort: { by: ", "part(sort: { by: "]) {
       const ask = (value: string) => dataOf(site.ask(`{ v: ${field}${value}${field.includes("{") ? "}" : ""}) }`, {}));
       const [one, other] = [await ask("{ age: -1, name: 1 }"), await ask("{ name: 1, age: -1 }")];
@@ -280,7 +280,7 @@ onEachStore("keys of custom scalars", (world) => {
   });
 
   it("invalidates only the entry whose custom scalar has the given order of fields", async () => {
-    const site = scalarSite(world());
+    const site = scalarSite(memoryWorld());
     const query = "{ a: find(sort: { age: -1, name: 1 }) b: find(sort: { name: 1, age: -1 }) }";
     await site.ask(query, {});
     await waitForStores(site, 2);
@@ -294,7 +294,7 @@ onEachStore("keys of custom scalars", (world) => {
   });
 
   it("shares values between input objects that differ in the order of their fields", async () => {
-    const site = scalarSite(world());
+    const site = scalarSite(memoryWorld());
     const first = await dataOf(site.ask("{ findBy(sort: { n: 1, m: 2 }) }", {}));
     await waitForStores(site);
     expect(await dataOf(site.ask("{ findBy(sort: { m: 2, n: 1 }) }", {}))).toEqual(first);
@@ -303,7 +303,7 @@ onEachStore("keys of custom scalars", (world) => {
 
   for (const name of Object.keys(UNUSUAL))
     it(`resolves a field uncached when an argument is an instance of a subclass of ${name}`, async () => {
-      const site = scalarSite(world());
+      const site = scalarSite(memoryWorld());
       for (let nth = 0; nth < 2; nth++) await dataOf(site.ask(`{ exotic(value: "${name}") }`, {}));
       expect(site.outcomes()).toEqual({ "bypassed(KEY_UNUSABLE)": 2 });
       const [event] = site.events.filter((one) => one.name === "resolver.bypassed");

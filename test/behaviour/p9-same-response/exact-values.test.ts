@@ -124,10 +124,10 @@ describe("properties that JSON does not show", () => {
 
 const OWN: unique symbol = Symbol("own");
 
-onEachStore("objects marked with a symbol", (world) => {
+describe("objects marked with a symbol", () => {
   it("stores the mark of Pothos' brandWithType, so that Relay nodes resolve their type on a miss and on a hit", async () => {
     let loads = 0;
-    const process = world().process(
+    const process = memoryWorld().process(
       "interface Node { id: ID! } type Film implements Node { id: ID! } type Query { node(id: ID!): Node @cached(maxAge: 60) }",
       {
         Query: { node: (_: unknown, { id }: { id: string }) => (loads++, branded({ id }, "Film")) },
@@ -146,14 +146,14 @@ onEachStore("objects marked with a symbol", (world) => {
   });
 });
 
-onEachStore("a generator", (world) => {
+describe("a generator", () => {
   it("is loaded for each alias, so that every alias gets all items", async () => {
     const collect = async ({ items }: { items: AsyncIterable<number> }): Promise<number[]> => {
       const all: number[] = [];
       for await (const item of items) all.push(item);
       return all;
     };
-    const process = world().process(
+    const process = memoryWorld().process(
       "type Query { sync: [Int] @cached(maxAge: 60) async: Feed @cached(maxAge: 60) } type Feed { items: [Int] }",
       {
         Query: {
@@ -180,7 +180,7 @@ onEachStore("a generator", (world) => {
   });
 
   it("is loaded for each request of a process that misses in the same tick", async () => {
-    const process = world().process(
+    const process = memoryWorld().process(
       "type Query { items: [Int] @cached(maxAge: 60) }",
       {
         Query: {
@@ -199,11 +199,11 @@ onEachStore("a generator", (world) => {
 const COUNTED = "type Query { film: Film @cached(maxAge: 60) } type Film { bump: Int }";
 const bump = (film: { count: number }): number => ++film.count;
 
-onEachStore("aliases of one field", (world) => {
+describe("aliases of one field", () => {
   it("get an object each, on a miss and on a hit, so that a child resolver may change its parent", async () => {
     let loads = 0;
     const film = (): unknown => (loads++, { count: 1 });
-    const process = world().process(COUNTED, { Query: { film }, Film: { bump } }, PATIENT);
+    const process = memoryWorld().process(COUNTED, { Query: { film }, Film: { bump } }, PATIENT);
     for (let round = 0; round < 3; round++) {
       expect(await dataOf(process.ask("{ a: film { bump } b: film { bump } c: film { bump } }"))).toEqual({
         a: { bump: 2 },
@@ -219,7 +219,7 @@ onEachStore("aliases of one field", (world) => {
     let loads = 0;
     const film = (): unknown => (loads++, { count: 1, text: "x".repeat(2_000) });
     const options = { storage: { storeTimeoutMs: 5_000, maxValueBytes: 1_000 } };
-    const process = world().process(COUNTED, { Query: { film }, Film: { bump } }, options);
+    const process = memoryWorld().process(COUNTED, { Query: { film }, Film: { bump } }, options);
     expect(await dataOf(process.ask("{ a: film { bump } b: film { bump } }"))).toEqual({
       a: { bump: 2 },
       b: { bump: 2 },
@@ -230,7 +230,7 @@ onEachStore("aliases of one field", (world) => {
   it("share one read of the store and one load", async () => {
     let loads = 0;
     const film = (): unknown => (loads++, { count: 1 });
-    const process = world().process(COUNTED, { Query: { film }, Film: { bump } }, PATIENT);
+    const process = memoryWorld().process(COUNTED, { Query: { film }, Film: { bump } }, PATIENT);
     await process.ask("{ a: film { bump } b: film { bump } }");
     expect(loads).toBe(1);
     expect(process.outcomes()).toEqual({ loaded: 1 });
@@ -275,7 +275,7 @@ onEachStore("values that are fresh for no time", (world) => {
   });
 });
 
-onEachStore("a cached value that GraphQL refuses", (world) => {
+describe("a cached value that GraphQL refuses", () => {
   const typeDefs = `
     enum Genre { DRAMA COMEDY }
     interface Work { id: ID }
@@ -308,7 +308,7 @@ onEachStore("a cached value that GraphQL refuses", (world) => {
       let value = bad;
       const resolve = (): unknown => value;
       const resolvers = { film: resolve, films: resolve, work: resolve, genre: resolve, required: resolve };
-      const process = world().process(typeDefs, { Query: resolvers }, PATIENT);
+      const process = memoryWorld().process(typeDefs, { Query: resolvers }, PATIENT);
       expect((await process.ask(query)).errors).toHaveLength(1);
       await settle();
       expect(process.events.map(({ name }) => name)).not.toContain("write.finished");
@@ -323,7 +323,7 @@ onEachStore("a cached value that GraphQL refuses", (world) => {
   it("is loaded again when a query asks for the field that fails, and reported", async () => {
     let value: unknown = { ...good, title: null };
     let loads = 0;
-    const process = world().process(typeDefs, { Query: { film: () => (loads++, value) } }, PATIENT);
+    const process = memoryWorld().process(typeDefs, { Query: { film: () => (loads++, value) } }, PATIENT);
     expect(await dataOf(process.ask("{ film { id } }"))).toEqual({ film: { id: "1" } });
     await expect.poll(() => process.events.filter(({ name }) => name === "write.finished").length).toBe(1);
     expect(await dataOf(process.ask("{ film { id title @include(if: false) } }"))).toEqual({ film: { id: "1" } });

@@ -1,7 +1,7 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { expect, it } from "vitest";
-import { dataOf, memoryWorld, onEachStore } from "../../support/world.js";
+import { describe, expect, it } from "vitest";
+import { dataOf, memoryWorld } from "../../support/world.js";
 
 const typeDefs = `
   type Query {
@@ -15,7 +15,7 @@ const typeDefs = `
 const later = <T>(value: T): Promise<T> => settle().then(() => value);
 const item = (id: string) => ({ id, name: `name of ${id}` });
 
-onEachStore("a value with promises", (world) => {
+describe("a value with promises", () => {
   const VALUES: readonly [string, string, () => unknown][] = [
     ["a list of them", "{ items { id name } }", () => ["1", "2"].map((id) => later(item(id)))],
     ["a list with some, and null", "{ items { id } }", () => [item("1"), later(item("2")), later(null)]],
@@ -34,7 +34,7 @@ onEachStore("a value with promises", (world) => {
   ];
   it.each(VALUES)("is stored with what they resolve to: %s", async (_what, query, value) => {
     let loads = 0;
-    const shared = world();
+    const shared = memoryWorld();
     const resolve = () => (loads++, value());
     const start = () => shared.process(typeDefs, { Query: { items: resolve, item: resolve, names: resolve } });
     const first = start();
@@ -51,7 +51,7 @@ onEachStore("a value with promises", (world) => {
 
   it("has the tags of what they resolve to", async () => {
     let loads = 0;
-    const shared = world();
+    const shared = memoryWorld();
     const names = () => (loads++, [later("a"), later("b")]);
     const { ask, cache, events } = shared.process(typeDefs, { Query: { names } });
     await ask("{ names }");
@@ -62,7 +62,7 @@ onEachStore("a value with promises", (world) => {
   });
 
   it("is the same from a loader on a miss and on a hit", async () => {
-    const shared = world();
+    const shared = memoryWorld();
     let loads = 0;
     const load = async () => {
       const { cache, events } = shared.process("type Query { a: Int }", {});
@@ -82,7 +82,7 @@ onEachStore("a value with promises", (world) => {
   it("is not stored if one rejects, and is answered as without the cache", async () => {
     let loads = 0;
     const items = () => (loads++, [later(item("1")), settle().then(() => Promise.reject(new Error("no item")))]);
-    const { ask, events } = world().process(typeDefs, { Query: { items } });
+    const { ask, events } = memoryWorld().process(typeDefs, { Query: { items } });
     for (let read = 1; read <= 2; read++) {
       const { data, errors } = await ask("{ items { id } }", {});
       expect(data).toEqual({ items: [{ id: "1" }, null] });
