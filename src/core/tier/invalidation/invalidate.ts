@@ -249,7 +249,7 @@ export class Invalidation {
 
 const RETRY_MS = 250;
 
-export interface InvalidationParts {
+interface InvalidationParts {
   readonly store: Store;
   readonly variants: Variants;
   readonly invalidations: InvalidationClock;

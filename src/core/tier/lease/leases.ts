@@ -226,7 +226,7 @@ async function whenSettled({ limited, completed }: RunningLoad, settled: Promise
   return loaded;
 }
 
-export interface LeasesParts extends SettlementParts {
+interface LeasesParts extends SettlementParts {
   readonly sharing: LoadSharing;
   readonly longTick: LongTick;
   /** Has the lease requests, and the loads that are not yet stored or released. */

@@ -80,7 +80,7 @@ export class Waiting {
     const watches = key === undefined ? this.#byKey.groups().flat() : this.#byKey.get(key);
     // Without a key, messages may have been lost. One for a key that nobody waits for says nothing.
     if (key === undefined) this.#doMessagesArrive = false;
-    else if (watches.some(isWaiting)) this.#doMessagesArrive = true;
+    else if (watches.some(({ resume }) => resume !== undefined)) this.#doMessagesArrive = true;
     for (const watch of watches) wakeOne(watch, key === undefined ? { kind: "poll" } : { kind: "changed", entry, gen });
   };
 }
@@ -120,8 +120,6 @@ export interface Watch {
   /** Ends the current wait. */
   resume: ((woken: Woken) => void) | undefined;
 }
-
-const isWaiting = ({ dueAt }: Watch): boolean => dueAt !== Number.POSITIVE_INFINITY;
 
 function wakeOne(watch: Watch, woken: Woken): void {
   watch.dueAt = Number.POSITIVE_INFINITY;

@@ -1,3 +1,4 @@
+import { getOrMake } from "../../base/multimap.js";
 import type { Key, Subject, Subjects } from "../../keys/key.js";
 import type { InvalidatedForm, ReadRecord } from "../../store/clock-log.js";
 import type { ClockOrigin } from "../../store/store.js";
@@ -26,11 +27,10 @@ export class KnownPositions {
   readonly #open = new Map<Subject, Map<string, number>>();
   readonly #ended = new Map<string, number>();
   /**
-   * The key forms in which keys were invalidated. Each has a subject in this process, for the
-   * entries of its coordinate in all other forms: a negative number, as no other one is. By that,
-   * and by the subject of the coordinate.
+   * The key forms in which keys were invalidated, by the subject of their coordinate. Each has a
+   * subject in this process, for the entries of its coordinate in all other forms: a negative
+   * number, as no other one is.
    */
-  readonly #forms = new Map<Subject, InvalidatedForm>();
   readonly #formsOf = new Map<Subject, Map<Subject, Subject>>();
 
   constructor(subjects: Subjects) {
@@ -63,13 +63,8 @@ export class KnownPositions {
     if (position < this.floor) return false;
     if (position >= this.latest) return true;
     const { hard, soft } = this.positions;
-    const all = this.#withOtherForms(subjects);
-    // Every hit asks after an invalidation: no list is made.
-    return (
-      this.#latestOfKey(hard, key) <= position &&
-      latestIn(hard, all, 0) <= position &&
-      (soft.size === 0 || (this.#latestOfKey(soft, key) <= position && latestIn(soft, all, 0) <= position))
-    );
+    const ofKey = Math.max(this.#latestOfKey(hard, key), this.#latestOfKey(soft, key));
+    return ofKey <= position && this.stateOf(subjects, position) === "current";
   }
 
   /**
@@ -117,7 +112,7 @@ export class KnownPositions {
     const ofAll = positions.get(everything) ?? 0;
     const ofCoordinate = positions.get(this.#coordinateOf(key.coordinate)) ?? 0;
     const latest = Math.max(ofAll, ofCoordinate, positions.get(entry(key)) ?? 0);
-    return this.#forms.size === 0 ? latest : latestIn(positions, this.otherFormsOf(key), latest);
+    return this.#formsOf.size === 0 ? latest : latestIn(positions, this.otherFormsOf(key), latest);
   }
 
   #coordinateOf(coordinate: string): Subject {
@@ -128,7 +123,7 @@ export class KnownPositions {
 
   /** Adds what invalidates a value that contains entries of a coordinate, and none in a form. */
   #withOtherForms(subjects: readonly Subject[]): readonly Subject[] {
-    if (this.#forms.size === 0) return subjects;
+    if (this.#formsOf.size === 0) return subjects;
     const forms = subjects.flatMap((coordinate) => [...(this.#formsOf.get(coordinate)?.values() ?? [])]);
     return [...subjects, ...forms.filter((subject) => !subjects.includes(-subject))];
   }
@@ -139,18 +134,16 @@ export class KnownPositions {
   }
 
   #subjectOfForm({ coordinate, form }: InvalidatedForm): Subject {
-    const forms = this.#formsOf.get(coordinate) ?? new Map<Subject, Subject>();
-    const subject = forms.get(form) ?? -this.#subjects.formOf(coordinate, form);
-    this.#formsOf.set(coordinate, forms.set(form, subject));
-    this.#forms.set(subject, { coordinate, form });
-    return subject;
+    const forms = getOrMake(this.#formsOf, coordinate, () => new Map<Subject, Subject>());
+    return getOrMake(forms, form, () => -this.#subjects.formOf(coordinate, form));
   }
 
+  /** The opposite of `allOf`. */
   protected splitForms(subjects: readonly Subject[]): Invalidated {
-    return {
-      subjects: subjects.filter((subject) => subject >= 0),
-      forms: subjects.flatMap((subject) => (subject < 0 ? (this.#forms.get(subject) ?? []) : [])),
-    };
+    const forms = [...this.#formsOf].flatMap(([coordinate, subjectOf]) =>
+      [...subjectOf].flatMap(([form, subject]) => (subjects.includes(subject) ? [{ coordinate, form }] : [])),
+    );
+    return { subjects: subjects.filter((subject) => subject >= 0), forms };
   }
 
   protected raise(kind: InvalidatingKind, subject: Subject, position: number): void {

@@ -115,10 +115,7 @@ function isOutdated(request: ReadRequest, value: unknown, settings: OwnSettings 
   }
 }
 
-/**
- * Returns why a value cannot have the tags that are derived from it: what changes it could not be
- * named.
- */
+/** Why a value cannot have the tags that are derived from it. */
 function mistakeInTags({ tags, key }: ReadRequest, value: unknown): CachedError | undefined {
   try {
     tags.subjectsOf?.(value);

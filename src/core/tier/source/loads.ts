@@ -129,10 +129,7 @@ export class Loads {
     return this.#nesting.run(new JointLoad(joined), work);
   }
 
-  /**
-   * Until `read` settles, the loads of a key need no slot: a reader inside another load, which may
-   * hold it, waits for them.
-   */
+  /** Until `read` settles, the loads of a key need no slot: what may hold it waits for them. */
   expedite({ name }: Key, read: Promise<unknown>): void {
     this.#awaitedInside.add(name, read);
     for (const begin of this.#queued.get(name)) begin();
@@ -149,10 +146,7 @@ export class Loads {
     return request.caller;
   }
 
-  /**
-   * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
-   * wait of `waiters` with it.
-   */
+  /** Starts a load at once, so that all loads of one tick reach their source in that tick. */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
     const { clock, channel, settings, subjectsOf } = this.#parts;
     const { isRefresh, isUncacheable = false, lingerMs = 0 } = start;
@@ -202,8 +196,7 @@ export class Loads {
     );
     if (expedite !== undefined) {
       this.#queued.add(name, expedite);
-      // It fails at once, as nobody waits for it, rather than keeping its lease and its place in
-      // the queue.
+      // It fails at once then, rather than keeping its lease and its place in the queue.
       if (!isRefresh) waiters.onGone(expedite);
     }
     const end = <Result extends Loaded>(loaded: Result): Result => {
@@ -246,19 +239,25 @@ export class Loads {
       const loaded = encode(called.value, false);
       return loaded instanceof Promise ? loaded.then(finish) : finish(loaded);
     });
-    const limited = this.#withinTimeLimit(completed, coordinate, isRefresh, () => {
-      isOverdue = true;
-      expire();
-      start.onTimeout?.();
-      waiters.expire();
+    const limited = within(clock, completed, {
+      ms: settings.loadTimeoutMs,
+      isUnawaited: true,
+      otherwise: (): Loaded => {
+        isOverdue = true;
+        expire();
+        start.onTimeout?.();
+        waiters.expire();
+        const error = this.#timedOut(coordinate);
+        const loadMs = settings.loadTimeoutMs;
+        const refusal = undefined;
+        return { kind: "failed", error, refusal, loadMs, begunAt: 0, isCallersOwn: false, isSourceFailure: true };
+      },
     });
+    if (!isRefresh) this.#keepAliveUntil(limited);
     return { waiters, completed, limited };
   }
 
-  /**
-   * Returns a value without the promises in it. With them, if one rejects, which is the error of
-   * one field, or takes too long: it is not stored then.
-   */
+  /** A value without the promises in it. With them, if one rejects, or takes too long. */
   #settled(value: unknown): Promise<unknown> {
     const { clock, packing, settings } = this.#parts;
     const ms = Math.min(MAX_SETTLE_MS, settings.loadTimeoutMs / 2);
@@ -289,28 +288,13 @@ export class Loads {
     return caller;
   }
 
-  #withinTimeLimit(
-    load: Promise<Loaded>,
-    coordinate: string,
-    isUnawaited: boolean,
-    expire: () => void,
-  ): Promise<Loaded> {
-    const { clock, settings } = this.#parts;
-    const { loadTimeoutMs } = settings;
-    const otherwise = (): Loaded => {
-      expire();
-      const error = this.#timedOut(coordinate);
-      const refusal = undefined;
-      const loadMs = loadTimeoutMs;
-      return { kind: "failed", error, refusal, loadMs, begunAt: 0, isCallersOwn: false, isSourceFailure: true };
-    };
-    const limited = within(clock, load, { ms: loadTimeoutMs, otherwise, isUnawaited: true });
-    if (isUnawaited) return limited;
+  /** The process does not end while somebody waits for a load, unless the cache is closed. */
+  #keepAliveUntil(ended: Promise<unknown>): void {
+    const { clock } = this.#parts;
     if (this.#awaited++ === 0 && !this.#isClosed) this.#letEnd = clock.after(MAX_TIMER_MS, () => undefined, true);
-    void limited.then(() => {
+    void ended.then(() => {
       if (--this.#awaited === 0) this.#letEnd();
     });
-    return limited;
   }
 
   #timedOut(coordinate: string): CachedError {
@@ -344,10 +328,10 @@ interface LoadSettings extends SourceSettings, Pick<TierSettings, "errorBackoffM
   readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
 }
 
-export interface LoadStart {
+interface LoadStart {
   readonly isRefresh: boolean;
   readonly waiters: Waiters;
-  /** Whether the value is known not to be storable. Default: false. */
+  /** Default: false. */
   readonly isUncacheable?: boolean;
   /** How long it goes on once it has begun and nobody waits any more. Default: not at all. */
   readonly lingerMs?: number;
@@ -357,7 +341,7 @@ export interface LoadStart {
 /** A running load. Neither promise rejects. */
 export interface RunningLoad {
   readonly waiters: Waiters;
-  /** The result for readers: that of the load, or `CACHED_LOAD_TIMEOUT` after the time limit. */
+  /** That of the load, or `CACHED_LOAD_TIMEOUT` after the time limit. */
   readonly limited: Promise<Loaded>;
   readonly completed: Promise<Loaded>;
 }
