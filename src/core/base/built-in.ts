@@ -12,6 +12,7 @@ export function builtInOf(value: object): BuiltIn | undefined {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype) return "Object";
   if (prototype === null) return "Bare";
+  if (prototype === Array.prototype && Array.isArray(value)) return "Array";
   if (prototype === Buffer.prototype && types.isUint8Array(value)) return "Buffer";
   const type = typeBySlots(value);
   if (type === "Date" && hasNativeConstructor(value)) return type;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { jsonCodec } from "../../../src/core/codec/json-codec.js";
+import { type Dialect, fromPlain } from "../../../src/core/codec/plain.js";
 
 describe("the JSON codec", () => {
   it("writes plain data as plain JSON and tags only types that JSON lacks", () => {
@@ -13,6 +14,17 @@ describe("the JSON codec", () => {
         expect(JSON.stringify(jsonCodec.decode(` ${text}`))).toBe(text);
         expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
       }
+  });
+
+  it("restores a value in place, also in a field called __proto__", () => {
+    const plain: unknown = JSON.parse('{"a":[{"$gc":["u",0]},1],"__proto__":{"$gc":["d","1"]}}');
+    const value = fromPlain(plain, {} as Dialect, {}) as object;
+    expect(value).toBe(plain);
+    expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
+    expect(Object.entries(value)).toEqual([
+      ["a", [undefined, 1]],
+      ["__proto__", new Date(1)],
+    ]);
   });
 
   it("rejects text that it did not write", () => {
