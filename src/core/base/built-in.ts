@@ -44,10 +44,7 @@ export const isError = (value: unknown): value is Error =>
 export const hasNativeConstructor = (date: object): boolean =>
   isNativeClass(Object.getOwnPropertyDescriptor(date, "constructor")?.value, "Date");
 
-/**
- * Returns the type of an object or of an instance of a subclass, by what only the constructor of
- * the type can make.
- */
+/** Returns the type of an object or of its superclass, by what only the constructor can make. */
 function typeBySlots(value: object): BuiltIn {
   if (Array.isArray(value)) return "Array";
   if (types.isDate(value)) return "Date";

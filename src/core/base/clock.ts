@@ -1,14 +1,10 @@
 import { type AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import timers from "node:timers";
 
-/**
+/*
  * Time and randomness as arguments: no other module reads a clock, starts a timer or draws a random
- * number.
- */
-
-/**
- * Taken from the modules of Node.js: fake timers replace the globals, and every wait of the cache
- * would be one that nobody ends.
+ * number. They are taken from the modules of Node.js: fake timers replace the globals, and every
+ * wait of the cache would be one that nobody ends.
  */
 const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers;
 /** Not imported, since older Cloudflare Workers lack the module. They have no fake timers. */
@@ -47,6 +43,7 @@ export const wallTimeOf = (clock: Clock): number => clock.wallTime?.() ?? clock.
 
 /** Returns a number from 0 (inclusive) to 1 (exclusive). */
 export type Random = () => number;
+export const systemRandom: Random = () => Math.random();
 
 export const afterTick: (fn: () => void) => void = setImmediate;
 
@@ -68,19 +65,11 @@ export const systemClock: Clock = {
   wallTime: () => wallNow(),
 };
 
-/** How long a timer runs that keeps the process alive; it starts again. */
-const KEEP_ALIVE_MS = 60_000;
-
-/**
- * Resolves as `work` does, and keeps the process alive until then: pending timers of a clock do
- * not.
- */
+/** Keeps the process alive until `work` ends: pending timers of a clock do not. */
 export function keepingAlive<T>(work: Promise<T>): Promise<T> {
-  const timer = setInterval(() => undefined, KEEP_ALIVE_MS);
+  const timer = setInterval(() => undefined, 60_000);
   return work.finally(() => clearInterval(timer));
 }
-
-export const systemRandom: Random = () => Math.random();
 
 /** Returns an instant of `clock.now()` as a date for people to read: ISO 8601 in UTC. */
 export const dateOf = (clock: Clock, at: number): string =>
@@ -130,39 +119,21 @@ export function within<T, Late>(
   { ms, otherwise, isUnawaited = false }: TimeLimit<Late>,
 ): Promise<T | Late> {
   return new Promise((resolve, reject) => {
-    const cancel = clock.after(Math.max(0, ms), () => settleWith(otherwise, resolve, reject), !isUnawaited);
-    work.then(
-      (result) => {
-        cancel();
-        resolve(result);
-      },
-      (error: unknown) => {
-        cancel();
-        reject(error as Error);
-      },
-    );
+    const cancel = clock.after(Math.max(0, ms), () => resolve(resultOf(otherwise)), !isUnawaited);
+    work.then(resolve, reject);
+    work.then(cancel, cancel);
   });
 }
 
 /** Called by timers: nobody else would catch what `otherwise` throws. */
-function settleWith<Late>(
-  otherwise: () => Late | Promise<Late>,
-  resolve: (result: Late | Promise<Late>) => void,
-  reject: (error: Error) => void,
-): void {
-  try {
-    resolve(otherwise());
-  } catch (error) {
-    reject(error as Error);
-  }
-}
+const resultOf = <Late>(otherwise: () => Late | Promise<Late>): Promise<Late> =>
+  new Promise((resolve) => resolve(otherwise()));
 
 /**
  * The same, with the time counted in four parts, each a timer and a turn of the event loop, in
- * which replies that have arrived are read. A part counts only if this process was idle, as a timer
- * shows that fires in time: within a tenth of the part, and the two milliseconds that timers are
- * late by anyway. A process that is busy, or a host on which everything waits for a processor, says
- * nothing about what it waits for.
+ * which replies that have arrived are read. A part counts only if its timer fires in time, within a
+ * tenth of the part or two milliseconds: a process or host that is busy says nothing about what it
+ * waits for.
  */
 export function withinParts<T, Late>(
   clock: Clock,
@@ -176,11 +147,8 @@ export function withinParts<T, Late>(
     let hasEnded = false;
     let cancelTimer: Cancel;
     const beginPart = (): void => {
-      if (hasEnded) return;
-      if (partsLeft === 0) {
-        settleWith(otherwise, resolve, reject);
-        return;
-      }
+      if (partsLeft === 0 && !hasEnded) resolve(resultOf(otherwise));
+      if (partsLeft === 0 || hasEnded) return;
       const beganAt = clock.now();
       const before = progress?.();
       const end = (): void => {
@@ -194,35 +162,23 @@ export function withinParts<T, Late>(
       };
       cancelTimer = clock.after(partMs, end, true);
     };
+    const stop = (): void => {
+      hasEnded = true;
+      cancelTimer();
+    };
     beginPart();
-    work.then(
-      (result) => {
-        hasEnded = true;
-        cancelTimer();
-        resolve(result);
-      },
-      (error: unknown) => {
-        hasEnded = true;
-        cancelTimer();
-        reject(error as Error);
-      },
-    );
+    work.then(resolve, reject);
+    work.then(stop, stop);
   });
 }
 
 /** Instants, and durations before now, that are further away cannot be written as dates. */
 const MAX_TIME_MS = 1e14;
 
-/**
- * Returns whether a value that another process has written is a time in milliseconds that can be
- * written as a date.
- */
+/** Whether what another process has written is a time in milliseconds. */
 export const isTime = (value: unknown): value is number => typeof value === "number" && Math.abs(value) < MAX_TIME_MS;
 
-/**
- * Disables an AsyncLocalStorage where that is possible: in Cloudflare Workers, the method is
- * missing or throws.
- */
+/** Where that is possible: in Cloudflare Workers, the method is missing or throws. */
 export function disableStorage(storage: Pick<AsyncLocalStorage<unknown>, "disable">): void {
   try {
     storage.disable();

@@ -15,9 +15,8 @@ export class Deferred<T> {
 }
 
 /**
- * Returns a function of the user that has to answer at once, or undefined for none. If it returns a
- * promise, which answers too late, that is passed to `report` once, and its rejection does not end
- * the process.
+ * Returns a function of the user that has to answer at once. Calls `report` once if it returns a
+ * promise, which answers too late.
  */
 export function synchronous<Args extends readonly unknown[], Answer>(
   ask: ((...args: Args) => Answer) | undefined,
@@ -38,10 +37,7 @@ export function synchronous<Args extends readonly unknown[], Answer>(
   );
 }
 
-/**
- * Returns what a function of the user has returned at once. Throws what `fail` makes of a promise,
- * whose rejection does not end the process.
- */
+/** Returns what a function of the user has returned at once. Throws for a promise. */
 export function notPromise<Value>(value: Value, fail: () => Error): Value {
   if (!types.isPromise(value)) return value;
   ignoreRejection(value);

@@ -16,9 +16,7 @@ export class Multimap<Key, Value> {
   }
 
   add(key: Key, value: Value): void {
-    const values = this.#sets.get(key);
-    if (values === undefined) this.#sets.set(key, new Set([value]));
-    else values.add(value);
+    getOrMake(this.#sets, key, () => new Set()).add(value);
   }
 
   delete(key: Key, value: Value): void {
@@ -40,4 +38,14 @@ export function getOrMake<Key, Value>(
     map.set(key, value);
   }
   return value;
+}
+
+/** Returns the positions of `items` by group, in the order of their first items. */
+export function groupBy<Item, Group>(
+  items: readonly Item[],
+  groupOf: (item: Item) => Group,
+): ReadonlyMap<Group, readonly number[]> {
+  const groups = new Map<Group, number[]>();
+  for (const [index, item] of items.entries()) getOrMake(groups, groupOf(item), () => []).push(index);
+  return groups;
 }

@@ -69,19 +69,13 @@ export interface EncryptionOptions {
 
 const CIPHER = "aes-256-gcm";
 const KEY_BYTES = 32;
-/**
- * A random nonce of 96 bits, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and
- * 8.3).
- */
+/** Random, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and 8.3). */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 /** The first byte of sealed bytes, with any key. No plaintext body or failure begins with it. */
 export const SEALED = 0xff;
 
-/**
- * Returns what was expected in place of `options`, or undefined if they are valid. Never shows a
- * value: it may be a key.
- */
+/** Returns what was expected in place of `options`. Never shows a value: it may be a key. */
 export function expectedOfEncryption(options: unknown): string | undefined {
   const shape = "{ keys: [{ id, key }, …] }, where the first key encrypts";
   const keys = typeof options === "object" && options !== null ? (options as { keys?: unknown }).keys : undefined;

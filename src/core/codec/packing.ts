@@ -34,30 +34,18 @@ export function createPacking(settings: PackingSettings) {
     maxValueBytes,
     /** For what loads have thrown: errors, and what else is plain data or has a value type. */
     errors: jsonCodecWith({ ...valueTypes, "@error": ERROR_TYPE, "@headers": HEADERS_TYPE }),
-    /**
-     * What another process must have in common to read what this one writes. Compression and the
-     * ids of keys need not be.
-     */
+    /** What another process must have in common to read what this one writes. */
     format: JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]),
-    /**
-     * Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a
-     * user's codec throws.
-     */
+    /** Throws as `Codec.encode` does. */
     encode: (value: unknown, maxBytes?: number): Encoded =>
       value instanceof StoredText ? value : codec.encode(value, maxBytes),
     decode: (content: Encoded): unknown => (content instanceof StoredText ? content : codec.decode(content)),
-    /**
-     * Returns what copies `decode(content)` exactly as if it were decoded again. Undefined if only
-     * that does.
-     */
+    /** Returns what copies `decode(content)` exactly. Undefined if only decoding again does. */
     copierOf(content: Encoded): ((value: unknown) => unknown) | undefined {
       if (content instanceof StoredText) return (text) => text;
       return isJson && isPlainContent(content as string) ? copyPlain : undefined;
     },
-    /**
-     * Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise
-     * undefined.
-     */
+    /** Returns the size before compression if it exceeds `maxValueBytes`. */
     excessBytes(encoded: Encoded): number | undefined {
       const content = contentOf(encoded);
       // UTF-8 needs at most three bytes per UTF-16 code unit, so most sizes need no exact count.
@@ -65,10 +53,6 @@ export function createPacking(settings: PackingSettings) {
       const bytes = Buffer.byteLength(content);
       return bytes > maxValueBytes ? bytes : undefined;
     },
-    /**
-     * Prepends the codec's id to `encoded`, and compresses it if it is above `compressAboveBytes`
-     * and that saves space.
-     */
     async pack(encoded: Encoded): Promise<Buffer> {
       const content = contentOf(encoded);
       const isText = typeof content === "string";
@@ -102,7 +86,6 @@ export function createPacking(settings: PackingSettings) {
       const text = content.toString("utf8");
       return isStoredText ? new StoredText(text) : text;
     },
-    /** Encrypts `bytes` for one `purpose`. Returns `bytes` itself if encryption is off. */
     seal: (bytes: Uint8Array, purpose: string): Uint8Array => encryption?.seal(bytes, purpose) ?? bytes,
     /** Throws `Unreadable`. */
     unseal(sealed: Uint8Array, purpose: string): Buffer {
@@ -147,10 +130,7 @@ const IS_TEXT = 1;
 const IS_COMPRESSED = 2;
 /** Of a `StoredText`, which is text. */
 const IS_STORED_TEXT = 4;
-/**
- * The checksum of a stored text that is not compressed. Nobody need parse it, so that nothing else
- * would show that it is damaged.
- */
+/** Of a stored text, which nobody need parse, so that nothing else would show damage. */
 const CHECKSUM_BYTES = 4;
 const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
 
@@ -167,11 +147,7 @@ export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefine
 }
 
 const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);
-
-/**
- * Beyond, compressing blocks the event loop for longer than a hop to the thread pool costs in extra
- * pipelines.
- */
+/** Beyond, compressing blocks the event loop for longer than extra pipelines cost. */
 const SYNC_MAX_BYTES = 16 * 1024;
 const FASTEST: ZlibOptions = { level: constants.Z_BEST_SPEED };
 
@@ -188,8 +164,7 @@ export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
   }
 }
 
-/** The message for stored values over the limit, compressed or not. */
-export const TOO_LARGE: string = "its value is larger than `storage.maxValueBytes` in this process";
+const TOO_LARGE = "its value is larger than `storage.maxValueBytes` in this process";
 
 /**
  * A value that is a text and stored as it is, neither escaped nor parsed. It cannot be changed, so

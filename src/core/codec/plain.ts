@@ -1,4 +1,4 @@
-import { types as nodeTypes, types } from "node:util";
+import { types as nodeTypes } from "node:util";
 import { type BuiltIn, builtInOf, hasNativeConstructor } from "../base/built-in.js";
 import { ignoreRejection, notPromise } from "../base/deferred.js";
 import { TooLarge, Unreadable, Unstorable } from "./codec.js";
@@ -32,10 +32,7 @@ export function toPlain(
 
 /** Deeper values are rejected: they are cycles, or not the result of a query. */
 const MAX_DEPTH = 200;
-/**
- * The only field of an object that represents a value the format lacks. A user field of this name
- * is wrapped as well.
- */
+/** The only field of an object for a value that the format lacks, or with a field of this name. */
 const TAG = "$gc";
 
 /** What a format can represent itself. */
@@ -115,29 +112,24 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
       count((value as Uint8Array).byteLength, walk);
       return plainOfExtended(value, depth, walk) ?? tagged("y", writeBytes(value as Uint8Array), walk);
     case "Map": {
-      const replaced = plainOfExtended(value, depth, walk);
-      if (replaced !== undefined) return replaced;
-      const pairs = Array.from(value as Map<unknown, unknown>, ([key, member]) => [
+      const pairOf = ([key, member]: [unknown, unknown]): unknown => [
         step(key, ".keys()", depth, walk),
         step(member, ".values()", depth, walk),
-      ]);
-      return tagged("m", pairs, walk);
+      ];
+      return (
+        plainOfExtended(value, depth, walk) ?? tagged("m", Array.from(value as Map<unknown, unknown>, pairOf), walk)
+      );
     }
     case "Set": {
-      const replaced = plainOfExtended(value, depth, walk);
-      if (replaced !== undefined) return replaced;
-      const members = Array.from(value as Set<unknown>, (member) => step(member, ".values()", depth, walk));
-      return tagged("s", members, walk);
+      const memberOf = (member: unknown): unknown => step(member, ".values()", depth, walk);
+      return plainOfExtended(value, depth, walk) ?? tagged("s", Array.from(value as Set<unknown>, memberOf), walk);
     }
     default:
       return plainOfInstance(value, `an instance of ${className(Object.getPrototypeOf(value))}`, depth, walk);
   }
 }
 
-/**
- * Converts a value that only a value type can store. If there is none, throws an `Unstorable` about
- * `what`, at the `property` of the value or at the value itself.
- */
+/** Converts a value that only a value type can store. If there is none, throws about `what`. */
 function plainOfInstance(value: object, what: string, depth: number, walk: Walk, property?: string): unknown {
   const match = walk.types.find(([name, type]) =>
     isOfType(name, type, value, (what) => new Unstorable(what, pathOf(walk, depth), "return true or false")),
@@ -161,10 +153,7 @@ function plainOfInstance(value: object, what: string, depth: number, walk: Walk,
 /** The names of larger byte arrays are not checked: listing them takes longer than storing them. */
 const MAX_CHECKED_BYTES = 4096;
 
-/**
- * Undefined if the properties of a Date, Map, Set or byte array are its content only. Otherwise
- * like `plainOfInstance`.
- */
+/** Undefined if the properties of a Date, Map, Set or byte array are its content only. */
 function plainOfExtended(value: object, depth: number, walk: Walk): unknown {
   const length = nodeTypes.isUint8Array(value) ? value.length : 0;
   const nameCount = length + (nodeTypes.isDate(value) && hasNativeConstructor(value) ? 1 : 0);
@@ -239,10 +228,7 @@ const isStorableMark = (value: object, symbol: symbol): boolean =>
   Symbol.keyFor(symbol) !== undefined &&
   !isAccessor(Object.getOwnPropertyDescriptor(value, symbol) as PropertyDescriptor);
 
-/**
- * The property under a registered symbol, such as a mark by which a schema finds the type of an
- * object.
- */
+/** A registered symbol can be a mark by which a schema finds the type of an object. */
 function plainOfMark(value: object, symbol: symbol, depth: number, walk: Walk): unknown {
   const own = Object.getOwnPropertyDescriptor(value, symbol) as PropertyDescriptor;
   const flags = (own.enumerable ? 1 : 0) | (own.writable ? 2 : 0) | (own.configurable ? 4 : 0);
@@ -355,12 +341,9 @@ export function fromPlain(plain: unknown, dialect: Dialect, types: ValueTypes): 
   return restore(plain);
 }
 
-/**
- * Returns what to do about an object that cannot be stored because of its class. Undefined: nothing
- * beyond plain data.
- */
+/** Returns what to do about an object of a class. Undefined: nothing beyond plain data. */
 export function remedyFor(value: object): string | undefined {
-  if (types.isProxy(value)) return "return a copy, such as { ...record }";
+  if (nodeTypes.isProxy(value)) return "return a copy, such as { ...record }";
   if (isDelegated(value))
     return "cache the schemas, then stitch: pass what applyCached returns to stitchSchemas or delegateToSchema";
   if (isStream(value)) return "a stream can be read once; read it to its end and return the data";
@@ -374,14 +357,11 @@ export function remedyFor(value: object): string | undefined {
   return `add \`${name}: { is, encode, decode }\` to createCache({ types }), or return plain data`;
 }
 
-/** Whether a class comes with JavaScript: what its instances hold is not in their properties. */
+/** Whether a class comes with JavaScript. Its instances hold their data outside of properties. */
 const isNative = (type: unknown): boolean =>
   typeof type === "function" && /\{\s*\[native code\]\s*\}$/.test(Function.prototype.toString.call(type));
 
-/**
- * Whether a class comes with Node.js, as Headers does: its instances hold their data outside of
- * their properties.
- */
+/** Whether a class comes with Node.js, as Headers does. */
 const isOfPlatform = (name: string, type: unknown): boolean =>
   (globalThis as Readonly<Record<string, unknown>>)[name] === type;
 
@@ -393,10 +373,7 @@ const isStream = (value: object): boolean =>
 
 const isBody = (value: object): boolean => hasMethod(value, "json") && hasMethod(value, "text");
 
-/**
- * Whether it belongs to what delegation returns: a subschema, or an object that refers to one by a
- * symbol, registered or not.
- */
+/** Whether it is what delegation returns: a subschema, or an object that refers to one. */
 const isDelegated = (value: object): boolean =>
   "transformedSchema" in value ||
   hasMethod(value, "getTypeMap") ||

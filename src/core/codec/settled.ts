@@ -3,10 +3,7 @@ import { isPlainObject } from "../base/built-in.js";
 import { ignoreRejection } from "../base/deferred.js";
 import { TooLarge, Unstorable } from "./codec.js";
 
-/**
- * A promise in a value that would have been encoded. GraphQL waits for it, and so can the cache:
- * see `settled`.
- */
+/** A promise in a value to be encoded. GraphQL waits for it, and so can the cache: `settled`. */
 export class PromiseFound extends Unstorable {}
 
 /**
@@ -49,7 +46,6 @@ function settledFields(object: Readonly<Record<string, unknown>>, settle: (part:
     pending.push(waitFor(write));
   }
   if (pending.length === 0) return object;
-  return waitFor(Promise.all(pending)).then(
-    () => Object.create(Object.getPrototypeOf(object) as object | null, own) as object,
-  );
+  const copied = (): object => Object.create(Object.getPrototypeOf(object) as object | null, own) as object;
+  return waitFor(Promise.all(pending)).then(copied);
 }

@@ -28,7 +28,7 @@ export type ValueTypes = Readonly<Record<string, ValueType>>;
 
 const RESERVED = ["Date", "BigInt", "Map", "Set", "Buffer", "Uint8Array", "Object", "Array"];
 
-/** Returns what was expected in place of `types`, or undefined if they are valid. */
+/** Returns what was expected in place of `types`. Undefined: they are valid. */
 export function expectedOfTypes(types: unknown): string | undefined {
   const shape = "an object of value types by name, each { is, encode, decode } and optionally keyOf";
   if (typeof types !== "object" || types === null || Array.isArray(types)) return shape;
@@ -47,9 +47,8 @@ export function expectedOfTypes(types: unknown): string | undefined {
 }
 
 /**
- * Returns a function that returns the key form of a class instance, with the name of its type;
- * undefined for everything else, and for types without `keyOf`. It throws
- * `CACHED_KEY_UNSERIALIZABLE` if `keyOf` throws or returns something other than a string.
+ * Returns a function that returns the key form of a class instance, with the name of its type. It
+ * throws `CACHED_KEY_UNSERIALIZABLE` if `keyOf` throws or returns something other than a string.
  */
 export function keyFormsOf(
   types: ValueTypes | undefined,
@@ -66,10 +65,7 @@ export function keyFormsOf(
   };
 }
 
-/**
- * Whether a value is one of a type. Throws what `fail` makes of a promise, which would be true
- * whatever it resolves to.
- */
+/** Throws what `fail` makes of a promise, which would be true whatever it resolves to. */
 export function isOfType(name: string, type: ValueType, value: object, fail: (what: string) => Error): boolean {
   const answer: unknown = type.is(value);
   return Boolean(notPromise(answer, () => fail(`an instance for which \`types.${name}.is\` returns a promise`)));

@@ -10,21 +10,14 @@ export class Breaker {
   readonly #clock: Clock;
   readonly #threshold: number;
   readonly #maxPauseMs: number;
-  /**
-   * Whether it is closed, and nothing has failed since the last success. A property, because hits
-   * read it.
-   */
+  /** Closed, and nothing has failed since the last success. A property, because hits read it. */
   isCalm = true;
   #failures = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #openUntil: number | undefined;
-  /** Whether a probe was admitted whose outcome is not known yet. */
   #isProbing = false;
   #changedAt: number | undefined;
-  /**
-   * The number of calls of `reconnected` so far: an attempt that began before the last one says
-   * nothing.
-   */
+  /** How often it was reconnected: an attempt that began before the last time says nothing. */
   era = 0;
 
   constructor(clock: Clock, threshold: number = DEFAULT_THRESHOLD, maxPauseMs: number = MAX_PAUSE_MS) {
@@ -61,9 +54,7 @@ export class Breaker {
     this.#openUntil = undefined;
   }
 
-  /**
-   * Ends the pause, since what has failed is there again. The next failure opens the breaker anew.
-   */
+  /** Ends the pause: what has failed is there again. The next failure opens the breaker anew. */
   reconnected(): void {
     this.era++;
     if (this.#openUntil === undefined) return;

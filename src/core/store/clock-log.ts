@@ -51,14 +51,11 @@ export const HEAD_BYTES = 56;
 export const LOG_HEAD_BYTES = 48;
 const RECORD_HEAD_BYTES = 24;
 const SLOT_BYTES = 8;
-/** From here on, the next integer is not another number: a position cannot grow. */
+/** From here on, a position cannot grow: the next integer is not another number. */
 export const MAX_POSITION = 2 ** 53;
-/**
- * By how much a position can be later than the store's clock, which may have been set back, or be
- * that of another server: a day.
- */
+/** How far a position can be ahead of the store's clock, which may have been set back: a day. */
 export const MAX_AHEAD_MICROS = 86_400_000_000;
-/** The most bytes of one record, with room to spare: a log may exceed its size by one. */
+/** With room to spare: a log may exceed its size by one record. */
 export const MAX_RECORD_BYTES = 2 * 1024 * 1024;
 export const MAGIC: Buffer = Buffer.from("gc clk\x00\x01", "latin1");
 
@@ -267,13 +264,10 @@ export function appendToClock(
   return { head: writeHead({ epoch: head.epoch, position, nonce, beginsAt, endsAt, floor }), log };
 }
 
-/** Whether a log can be cut at this place next. 0: that is not decided. */
+/** 0: that is not decided. */
 const isCut = (at: number, { beginsAt, endsAt }: ClockHead): boolean => at === 0 || (at > beginsAt && at < endsAt);
 
-/**
- * Returns a clock of a new epoch. Its first record is at `micros`; what is older counts for
- * nothing.
- */
+/** Returns a clock of a new epoch, for which what is older than `micros` counts for nothing. */
 function beginClock(micros: number): StoredClock {
   const epoch = randomBytes(8).toString("latin1");
   const nonce = randomBytes(8).toString("latin1");

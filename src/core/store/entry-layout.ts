@@ -50,7 +50,7 @@ const STATE_AT = 2;
 const FLAGS_AT = 3;
 const EPOCH_AT = 4;
 const POSITION_AT = 12;
-/** The end of the part that all states have in common. */
+/** Of all states. */
 const COMMON_BYTES = 20;
 const UNTIL_AT = 20;
 const BODY_AT = 28;
@@ -60,7 +60,7 @@ const GRANTED_AT = 32;
 const BODY_OF_VALUE_AT = 40;
 const LEASE_BYTES = 48;
 const ID_BYTES = 16;
-/** The length of the shortest entry: a state that has nothing but an end. */
+/** A state that has nothing but an end. */
 const MIN_BYTES = BODY_AT;
 
 const LETTERS: Readonly<Record<EntryState, string>> = {
@@ -74,7 +74,6 @@ const HAS_WAITERS = 1;
 const HAS_LEASE = 2;
 const IS_NEGATIVE = 4;
 const HAS_REFRESH_FAILED = 8;
-const EMPTY = Buffer.alloc(0);
 
 /**
  * Reads all fields of an entry. `dropAt` is not part of the bytes: a store keeps it beside them, or
@@ -126,22 +125,19 @@ export function writeStoredEntry(entry: StoredEntry): Buffer {
     head.writeDoubleLE(entry.freshUntilAt, FRESH_UNTIL_AT);
     head.writeUInt32LE(Math.min(Math.round(entry.loadMs), 0xffff_ffff), LOAD_MS_AT);
     head.writeDoubleLE(entry.grantedAt, GRANTED_AT);
-    return Buffer.concat([head, body, gen === "" ? EMPTY : leaseBytes(entry)]);
+    return Buffer.concat(gen === "" ? [head, body] : [head, body, leaseBytes(entry)]);
   }
   head.writeDoubleLE(entry.untilAt, UNTIL_AT);
   return Buffer.concat([head, body]);
 }
 
-/**
- * Splits the bytes of an entry into what is before its epoch and position and what follows, without
- * copying.
- */
+/** Returns what of an entry is before its epoch and position, and what follows. Copies nothing. */
 export const splitAtOrigin = (bytes: Buffer): readonly [Buffer, Buffer] => [
   bytes.subarray(0, EPOCH_AT),
   bytes.subarray(COMMON_BYTES),
 ];
 
-/** Returns the bytes of a position. */
+/** Returns the bytes of a position or a subject. */
 export function doubleOf(number: number): Buffer {
   const bytes = Buffer.alloc(8);
   bytes.writeDoubleLE(number);
@@ -174,9 +170,7 @@ export function writeBody({ subjects, hint, freshness, value }: Body, key: Pick<
   }
   if (subjects.length > 0) {
     parts |= HAS_TAGS;
-    const list = Buffer.alloc(SUBJECT_BYTES * subjects.length);
-    for (let nth = 0; nth < subjects.length; nth++) list.writeDoubleLE(subjects[nth] as Subject, SUBJECT_BYTES * nth);
-    chunks.push(lengthBytes(subjects.length), list);
+    chunks.push(lengthBytes(subjects.length), Buffer.concat(subjects.map(doubleOf)));
   }
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeUInt8(LAYOUT_VERSION | parts, 0);
@@ -198,15 +192,15 @@ export interface OwnFreshness {
 }
 
 /** What the entry of a value has besides the value. */
-export interface BodyParts {
+interface BodyParts {
   /** All tags of the value: those known before its load, and those derived from it. */
   readonly subjects: readonly Subject[];
   readonly hint: ResponseHint | undefined;
-  /** Undefined if the load has set nothing of it: the policy decides. */
+  /** Undefined: the policy decides. */
   readonly freshness?: OwnFreshness | undefined;
 }
 
-/** The content of a value's entry. `value` is the value as packed by the codec. */
+/** `value`: as packed by the codec. */
 export interface Body extends BodyParts {
   readonly value: Uint8Array;
 }
@@ -216,7 +210,7 @@ export interface ReadBody extends BodyParts {
   readonly valueAt: number;
 }
 
-/** The first byte of every body: this, and the flags of the parts that it has. */
+/** The first byte of every body: this, and the flags of its parts. */
 const LAYOUT_VERSION = 5 << 3;
 const HAS_TEXT = 2;
 const HAS_TAGS = 4;
@@ -262,10 +256,7 @@ export function readBody(buffer: Buffer, { hash }: Pick<Key, "hash">): ReadBody 
   return { subjects, hint: text.hint, freshness: text.freshness, valueAt: at };
 }
 
-/**
- * Whether it is what `writeBody` writes as JSON. Hints end up in headers, and others may write
- * under the prefix.
- */
+/** Hints end up in headers, and others may write under the prefix. */
 function isText(written: unknown): written is Pick<Body, "hint" | "freshness"> {
   const isScope = (value: unknown): boolean => value === "PUBLIC" || value === "PRIVATE";
   return hasOnly(written, {
@@ -283,8 +274,7 @@ const isDuration = (value: unknown): boolean => typeof value === "number" && Num
 
 /**
  * Returns a hint as it can be stored. A resolver can set anything: what is no number of seconds
- * counts as 0, what is no scope as PRIVATE, so that the response is cached by nobody for whom it is
- * not meant.
+ * counts as 0, and what is no scope as PRIVATE.
  */
 export function validHint({ maxAge, scope }: { readonly maxAge?: unknown; readonly scope?: unknown }): ResponseHint {
   return {

@@ -1,8 +1,8 @@
 import type { Cancel, Clock } from "../base/clock.js";
+import { groupBy } from "../base/multimap.js";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { Channel } from "../telemetry/channel.js";
 import { isHeadAfter, laterHead } from "./clock-log.js";
-import { groupBy } from "./group-by.js";
 import { type NodeState, OwnConnections, type Refusal } from "./node-state.js";
 import {
   type AcquireRequest,
@@ -48,10 +48,7 @@ export class FailOpenStore implements Store {
   readonly #own: OwnConnections;
   readonly #bytesPerKey = new Map<string, number>();
   readonly #maxEntryBytes: number;
-  /**
-   * The keys that had more than an entry can have, and until when they are not read, on the clock
-   * of this process.
-   */
+  /** Until when keys that had more than an entry can have are not read. */
   readonly #oversized = new Map<string, number>();
   #probedName = "";
 
@@ -87,12 +84,13 @@ export class FailOpenStore implements Store {
     const isOneBatch = keys.length === 0 || (this.nodeOf === undefined && keys.length <= KEYS_PER_READ);
     const isLarge = keys.length > 1 && keys.length * (this.#bytesPerKey.get("") ?? 0) > BYTES_PER_BATCH;
     if (!isOneBatch || isLarge) return this.#readInBatches(keys);
-    return this.#calls.run("", "read", () => this.#readBatch("", keys), {
+    const reading = this.#calls.run("", "read", () => this.#readBatch("", keys), {
       nameCount: keys.length,
       budgets: keys.length <= KEYS_PER_BUDGET ? 1 : budgetsOf(keys.length),
       onTimeout: () => this.#expectLarger("", keys.length),
-      onFailure: (error) => ({ readings: keys.map(() => ({ kind: "failed", error })), clock: undefined }),
     });
+    const failed = (error: unknown): Reading => ({ kind: "failed", error });
+    return reading.catch((error) => ({ readings: keys.map(() => failed(error)), clock: undefined }));
   }
 
   #withoutOversized(keys: readonly string[]): readonly string[] {
@@ -101,10 +99,7 @@ export class FailOpenStore implements Store {
     return keys.filter((key) => !this.#oversized.has(key));
   }
 
-  /**
-   * Reads without the keys whose content is too large: it would hold up all replies that come after
-   * it.
-   */
+  /** Content that is too large would hold up all replies that come after it. */
   async #readAround(keys: readonly string[], others: readonly string[]): Promise<StoreRead> {
     const { readings, clock } = await this.read(others);
     let nth = 0;
@@ -154,15 +149,12 @@ export class FailOpenStore implements Store {
     if ((read.clock?.length ?? 0) > this.#maxEntryBytes) void this.#inner.appendClock([]).catch(ignore);
     if (bounded === undefined) return read;
     for (const [nth, reading] of bounded.entries())
-      if (reading === OVERSIZED) this.#avoid(node, keys[nth] as string, readings[nth] as FoundReading);
+      if (reading === OVERSIZED) this.#avoid(node, keys[nth] as string, readings[nth] as never);
     return { ...read, readings: bounded };
   }
 
-  /**
-   * Has a key that has more than an entry can have not be read for a while, and removes what the
-   * cache has not written at that size.
-   */
-  #avoid(node: string, key: string, { entry, foreignBytes }: FoundReading): void {
+  /** Has a key with more than an entry can have not be read for a while, and removes an entry. */
+  #avoid(node: string, key: string, { entry, foreignBytes }: Extract<Reading, { kind: "read" }>): void {
     this.#bytesPerKey.delete(node);
     this.#oversized.set(key, this.#clock.now() + OVERSIZED_MS);
     for (const oldest of [...this.#oversized.keys()].slice(0, -MAX_OVERSIZED)) this.#oversized.delete(oldest);
@@ -174,10 +166,7 @@ export class FailOpenStore implements Store {
     this.#calls.partFailed(node, error, 1);
   }
 
-  /**
-   * Halves the next batch after one of `count` keys that took too long: perhaps its values are
-   * large.
-   */
+  /** Halves the next batch after one of `count` keys: perhaps its values are large. */
   #expectLarger(node: string, count: number): void {
     if (count === 0) return;
     const bytesPerKey = this.#bytesPerKey.get(node) ?? 0;
@@ -256,10 +245,7 @@ export class FailOpenStore implements Store {
     });
   }
 
-  /**
-   * What it returns also ends what requests do with the store: some may go on after their cache has
-   * been closed.
-   */
+  /** Requests may go on after their cache has been closed, but begin nothing any more. */
   open(names: StoreNames, listener: StoreListener): Cancel {
     this.#probedName = `${names.clock}:probe`;
     const close = this.#inner.open(names, {
@@ -290,9 +276,8 @@ export class FailOpenStore implements Store {
   }
 
   /**
-   * Reads one of 64 names that no entry has on each node that has one, through its breaker and
-   * within a time budget. Never rejects. Returns one probe at least, and one for each name whose
-   * node is not known.
+   * Reads one of 64 names that no entry has on each node that has one. Never rejects. Returns one
+   * probe at least.
    */
   probe(): Promise<readonly Probe[]> {
     const names = HASH_TAGS.map((tag) => `${this.#probedName}:{${tag}}`);
@@ -300,43 +285,40 @@ export class FailOpenStore implements Store {
     return Promise.all(
       [...nodes].map(async ([node, [index = 0]]): Promise<Probe> => {
         const startedAt = this.#clock.now();
-        const read = async (): Promise<Probe> => {
+        const read = async (): Promise<void> => {
           const [reading] = (await this.#inner.read([names[index] as string])).readings;
           if (reading?.kind === "failed") throw reading.error;
-          return { node, replyMs: this.#clock.now() - startedAt, error: undefined };
         };
-        const onFailure = (error: unknown): Probe => ({ node, replyMs: undefined, error });
-        return this.#calls.run(node, "read", read, { onFailure });
+        return this.#calls.run(node, "read", read).then(
+          () => ({ node, replyMs: this.#clock.now() - startedAt, error: undefined }),
+          (error: unknown) => ({ node, replyMs: undefined, error }),
+        );
       }),
     );
   }
 
   /** Releases leases that were granted after their caller gave up: others would wait for them. */
   async #releaseLate(granting: Promise<readonly Grant[]>, requests: readonly AcquireRequest[]): Promise<void> {
-    const releases = (await granting).flatMap((grant, index): Release[] => {
-      const key = requests[index]?.key;
-      return grant.kind === "granted" && key !== undefined ? [abandon({ key, token: grant.token })] : [];
+    const grants = await granting;
+    const releases = requests.flatMap(({ key }, index): Release[] => {
+      const grant = grants[index];
+      return grant?.kind === "granted" ? [abandon({ key, token: grant.token })] : [];
     });
     if (releases.length > 0) await this.#inner.release(releases);
   }
 }
 
+/** Of an invalidation. */
 const CONFIRMED_BUDGETS = 10;
 
-/**
- * What an entry has besides its value, at most: its header, a hint, and the subjects of its tags.
- */
+/** Of an entry, besides its value: its header, a hint, and the subjects of its tags. */
 const MAX_PARTS_BYTES = 1024 * 1024;
-/** How long a key whose content is too large is not read. */
 const OVERSIZED_MS = 60_000;
 const MAX_OVERSIZED = 1_000;
 
-type FoundReading = Extract<Reading, { kind: "read" }>;
-
 const OVERSIZED: Reading = { kind: "failed", error: new Error("what is at the key is larger than an entry can be") };
 const ignore = (): void => undefined;
-
-/** How many keys one call reads. A server does not run a script for each of them. */
+/** A server does not run a script for each of them. */
 const KEYS_PER_READ = 2_000;
 
 export interface Probe {

@@ -4,13 +4,15 @@ import type { Channel } from "../telemetry/channel.js";
 import { Breaker } from "./breaker.js";
 import type { ConnectionFailure } from "./store.js";
 
-/** How this process reaches one node of a store: its breaker, and what has failed on it. */
+/** How this process reaches one node of a store. */
 export class NodeState {
   readonly breaker: Breaker;
-  readonly failing = new Map<string, Failing>();
+  /** By operation. */
+  readonly failing = new Map<string, { readonly at: number; readonly refusal: string | undefined }>();
   readonly node: string;
   readonly #clock: Clock;
-  lastFailure: StoreFailure | undefined = undefined;
+  /** On the clock of this process. */
+  lastFailure: { readonly at: number; readonly message: string } | undefined = undefined;
 
   constructor(node: string, clock: Clock) {
     this.node = node;
@@ -26,9 +28,8 @@ export class NodeState {
   }
 
   /**
-   * Records the success of an operation. Returns whether the node has recovered: what has failed
-   * works again. A server without memory refuses writes and replies to reads, so it has not
-   * recovered with each of them.
+   * Records the success of an operation. Returns whether all that has failed works again: a server
+   * without memory refuses writes and replies to reads, so it has not recovered with each of them.
    */
   recover(operation: string): boolean {
     this.failing.delete(operation);
@@ -38,10 +39,7 @@ export class NodeState {
     return true;
   }
 
-  /**
-   * The operations that were refused, if they have failed in the last 30 seconds, with the words of
-   * the server.
-   */
+  /** In the words of the server. */
   refusals(): readonly Refusal[] {
     const since = this.#clock.now() - FAILING_MS;
     return [...this.failing].flatMap(([operation, { at, refusal }]) =>
@@ -52,29 +50,10 @@ export class NodeState {
 
 /** How long a node counts as failing if the operation that has failed is not called again. */
 const FAILING_MS = 30_000;
-
-/**
- * How long a node that fails is not asked at most. A probe costs the requests of one tick a time
- * budget.
- */
+/** A probe costs the requests of one tick a time budget. */
 const MAX_PAUSE_MS = 1_000;
 
-interface Failing {
-  readonly at: number;
-  readonly refusal: string | undefined;
-}
-
-export interface Refusal {
-  readonly node: string;
-  readonly operation: string;
-  readonly message: string;
-}
-
-interface StoreFailure {
-  /** On the clock of this process. */
-  readonly at: number;
-  readonly message: string;
-}
+export type Refusal = Readonly<Record<"node" | "operation" | "message", string>>;
 
 /**
  * The connections that a store has opened for itself and that cannot be used. No operation fails

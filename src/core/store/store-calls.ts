@@ -1,14 +1,13 @@
 import { type Clock, withinParts } from "../base/clock.js";
 import { CachedError, messageOf } from "../base/errors.js";
-import { getOrMake } from "../base/multimap.js";
+import { getOrMake, groupBy } from "../base/multimap.js";
 import type { Channel } from "../telemetry/channel.js";
-import { groupBy } from "./group-by.js";
 import { NodeState } from "./node-state.js";
 import type { Store } from "./store.js";
 
 /**
  * Calls a store: each call within its time budget, through the breaker of its node, reported,
- * measured and traced.
+ * measured and traced. What the store itself says in answer may be anything.
  */
 export class StoreCalls {
   readonly #store: Store;
@@ -39,29 +38,30 @@ export class StoreCalls {
     for (const { breaker } of this.states.values()) breaker.reconnected();
   }
 
-  /** Without `onFailure`, it rejects if the call has failed. */
-  run<T>(node: string, operation: string, call: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
-    const { budgets = 1, nameCount = 1, asksBreaker = true, onTimeout } = options;
+  run<T>(
+    node: string,
+    operation: string,
+    call: () => Promise<T>,
+    { budgets = 1, nameCount = 1, asksBreaker = true, onTimeout }: CallOptions = {},
+  ): Promise<T> {
     const state = this.states.get(node) ?? this.#stateOf(node);
     const { breaker } = state;
     if (this.isClosed && OF_REQUESTS.includes(operation))
-      return Promise.resolve(afterFailure(unavailable(operation, "the cache is closed"), options));
-    if (asksBreaker && !breaker.isCalm && !breaker.mayTry()) {
-      const error = unavailable(operation, "the circuit breaker is open after repeated failures");
-      return Promise.resolve(afterFailure(error, options));
-    }
+      return Promise.reject(unavailable(operation, "the cache is closed"));
+    if (asksBreaker && !breaker.isCalm && !breaker.mayTry())
+      return Promise.reject(unavailable(operation, "the circuit breaker is open after repeated failures"));
     const { storeListeners, tracing, storeFinished } = this.#channel;
     const isFollowed = storeListeners.length > 0 || tracing !== undefined || storeFinished.hasSubscribers;
     const observed = isFollowed ? this.#observe(node, operation, nameCount) : undefined;
     const { era } = breaker;
-    const fail = (cause: unknown): T | Promise<T> => {
+    const fail = (cause: unknown): never => {
       if (asksBreaker) breaker.failed(era);
       const error = this.#errorOf(node, operation, cause);
       observed?.end(error);
       const isRefused = ask(() => (error.cause as { isMissingRight?: unknown }).isMissingRight) === true;
       state.failed(operation, error, isRefused);
       this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
-      return afterFailure(error, options);
+      throw error;
     };
     const running = observed === undefined ? call() : observed.run(call);
     return this.#inTime(operation, running, budgets, node, onTimeout).then((result) => {
@@ -74,9 +74,8 @@ export class StoreCalls {
 
   /**
    * Runs an operation on items of any node: nodes concurrently, the items of one node in batches,
-   * one after the other, each with a time budget of its own. A failed batch is the last of its
-   * node, so that the budgets of a store that is away do not add up. Returns the results in the
-   * order of `items`. Without `onFailure`, rejects with the first error after all nodes have ended.
+   * one after the other. A failed batch is the last of its node, so that the budgets of a store
+   * that is away do not add up. Without `onFailure`, rejects after all nodes have ended.
    */
   async inBatches<Item extends Named, Result>(
     operation: string,
@@ -135,10 +134,7 @@ export class StoreCalls {
     return results;
   }
 
-  /**
-   * Runs a call on which nothing that is served depends: within a time budget, and beside the
-   * breakers.
-   */
+  /** Runs a call on which nothing that is served depends. */
   async beside<T>(operation: string, call: () => Promise<T>): Promise<T> {
     try {
       return await this.#inTime(operation, promised(call()), BACKGROUND_BUDGETS);
@@ -147,10 +143,7 @@ export class StoreCalls {
     }
   }
 
-  /**
-   * Rejects if the call has not ended within its budgets, which do not pass while this process is
-   * busy or bytes arrive from `node`.
-   */
+  /** The budgets do not pass while this process is busy or bytes arrive from `node`. */
   #inTime<T>(
     operation: string,
     running: Promise<T>,
@@ -178,10 +171,7 @@ export class StoreCalls {
     return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
   }
 
-  /**
-   * Reports that a node could not read some keys although it has read the rest, such as those of a
-   * slot that it does not serve. Not for its breaker.
-   */
+  /** Reports that a node could not read some keys. Not for its breaker: it has read the rest. */
   partFailed(node: string, cause: unknown, nameCount: number): void {
     const error = this.#errorOf(node, "read", cause);
     // Not "read": the call itself succeeds, which is no recovery.
@@ -204,10 +194,7 @@ export class StoreCalls {
     };
   }
 
-  /**
-   * Returns the error of an operation that has failed. While the store is not connected, it says
-   * why.
-   */
+  /** While the store is not connected, the error says why. */
   #errorOf(node: string, operation: string, cause: unknown): CachedError {
     const connectionError = ask(() => this.#store.connectionTo?.(node).error);
     if (connectionError === undefined && cause instanceof CachedError) return cause;
@@ -221,20 +208,13 @@ export class StoreCalls {
 }
 
 export const BACKGROUND_BUDGETS = 10;
-
-/**
- * For how many time budgets their time does not pass while replies arrive, or while this process is
- * too busy to read them.
- */
+/** For how many budgets no time passes while this process is busy or replies arrive. */
 const UNCOUNTED_BUDGETS = 10;
 
-/**
- * What a closed cache does not begin. It may still read, release what it was granted, and
- * invalidate.
- */
+/** A closed cache may still read, release what it was granted, and invalidate. */
 const OF_REQUESTS = ["acquire", "storeValues"];
 
-interface CallOptions<T> {
+interface CallOptions {
   /** How many time budgets it may take. Default: 1. */
   readonly budgets?: number;
   readonly onTimeout?: (() => void) | undefined;
@@ -242,11 +222,7 @@ interface CallOptions<T> {
   readonly nameCount?: number;
   /** Whether the breaker of the node decides about the call, and counts it. Default: true. */
   readonly asksBreaker?: boolean;
-  readonly onFailure?: (error: unknown) => T;
 }
-
-const afterFailure = <T>(error: CachedError, options: CallOptions<T>): T | Promise<T> =>
-  options.onFailure === undefined ? Promise.reject(error) : options.onFailure(error);
 
 export function promised<T>(running: Promise<T> | undefined): Promise<T> {
   if (typeof running?.then === "function") return running;
@@ -260,10 +236,7 @@ export const INCOMPLETE = new TypeError(`expected one result for each key, in th
 export const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });
 
-/**
- * Asks a store for what makes a report, a time limit or the sending by node better. A store that
- * throws does not know.
- */
+/** Asks a store for what only makes something better. A store that throws does not know. */
 export function ask<T>(question: () => T): T | undefined {
   try {
     return question();
@@ -278,26 +251,17 @@ export interface NodeOperation<Item, Result> {
   readonly run: (part: readonly Item[], node: string) => Promise<readonly Result[]>;
   /** Returns the result of an item whose node has failed. Undefined: the operation rejects. */
   readonly onFailure?: (error: unknown) => Result;
-  /** Called with a batch that exceeded its budget and may still succeed. */
+  /** Called with a batch that has failed, perhaps for its budget, and may still succeed. */
   readonly onLate?: (running: Promise<readonly Result[]>, part: readonly Item[]) => void;
   readonly onTimeout?: (node: string, count: number) => void;
-  /**
-   * How many time budgets a batch may take. Default: depends on the number of items of the node.
-   */
+  /** Of a batch. Default: `budgetsOf` the items of the node. */
   readonly budgets?: number;
   readonly maxItems?: number;
-  /** Returns how large an item of a node is, or is expected to be. */
+  /** Known, or expected. */
   readonly bytesOf?: (item: Item, node: string) => number;
   /** Whether an error that the store returns for one batch does not prevent the next ones. */
   readonly continuesAfterErrors?: boolean;
 }
-
-/**
- * Each further 100 keys of one node and tick give their batches one more budget, up to five: slow
- * is not away.
- */
-export const KEYS_PER_BUDGET = 100;
-const MAX_BUDGETS = 5;
 
 /**
  * Bounded, so that a time budget suits batches of any tick, and neither a server nor this process
@@ -307,8 +271,10 @@ const KEYS_PER_BATCH = 500;
 /** A batch ends before the value with which it would exceed this size. */
 export const BYTES_PER_BATCH = 1024 * 1024;
 
+export const KEYS_PER_BUDGET = 100;
+/** From one to five for the keys of a node and tick: slow is not away. */
 export const budgetsOf = (nameCount: number): number =>
-  Math.max(1, Math.min(Math.ceil(nameCount / KEYS_PER_BUDGET), MAX_BUDGETS));
+  Math.max(1, Math.min(Math.ceil(nameCount / KEYS_PER_BUDGET), 5));
 
 function endOfBatch<Item, Result>(
   node: string,

@@ -34,7 +34,6 @@ export interface StoredEntry extends Entry {
 }
 
 const NEVER = Number.MAX_SAFE_INTEGER;
-/** Of a value. */
 const NO_LEASE = { gen: "", token: "", untilAt: 0, leasePosition: 0, hasWaiters: false };
 
 const blank: StoredEntry = {
@@ -63,81 +62,47 @@ function acquire(
   request: AcquireRequest,
   token: string,
   times: LeaseTimes,
-  origin: ClockOrigin,
+  { epoch, position }: ClockOrigin,
   now: number,
 ): Acquired {
-  const grantedAt = grantedAtOf(current, now);
+  // Later than the value at the key: those who have ruled that value out know the next one by its
+  // later time, and the clock may have stood still, or been set back by a failover.
+  const grantedAt = current?.state === "value" ? Math.max(now, current.grantedAt + 1) : now;
+  /** Rows 1, 6 and 9 begin a lease chain; rows 3 and 7 keep that of a lease that has ended. */
+  const grantOn = (entry: StoredEntry): Acquired => {
+    const isTakenOver = entry.gen !== "";
+    const leasePosition = isTakenOver ? (entry.leasePosition ?? 0) : position;
+    const gen = isTakenOver ? entry.gen : newGen(token, now);
+    const untilAt = now + times.leaseMs;
+    const graceEndsAt = untilAt + times.graceMs;
+    const dropAt = entry.state === "pending" ? graceEndsAt : Math.max(entry.dropAt, graceEndsAt);
+    return {
+      stored: { ...entry, gen, token, untilAt, leasePosition, dropAt },
+      grant: { kind: "granted", gen, token, grantedAt, position: leasePosition, isTakenOver },
+    };
+  };
+  const pending: StoredEntry = { ...blank, epoch, position };
   // Row 1, also where something was invalidated.
-  if (current === undefined || current.epoch !== origin.epoch || current.position < request.oldestPosition)
-    return createLease(token, times, origin, now, grantedAt);
+  if (current === undefined || current.epoch !== epoch || current.position < request.oldestPosition)
+    return grantOn(pending);
   // Until `untilAt`, a pending entry or a value has a lease, and any other state lasts.
   const isActive = current.untilAt > now;
   const isFresh = current.state === "value" && now < current.freshUntilAt;
   // Row 4.
   if (isFresh && current.grantedAt > request.supersededAt)
     return { stored: current, grant: { kind: "value", entry: current, now } };
-  switch (current.state) {
-    // Rows 8 and 9.
-    case "failed":
-    case "uncacheable":
-      if (!isActive) return createLease(token, times, origin, now);
-      return {
-        stored: current,
-        grant: current.state === "failed" ? { kind: "failed", body: current.body } : { kind: "uncacheable" },
-      };
-    // Rows 2, 3 and 5 to 7.
-    default:
-      if (isActive) return busy(current, now);
-      return takeOver(
-        isFresh && request.endsFreshness === true ? { ...current, freshUntilAt: 0 } : current,
-        token,
-        times,
-        origin,
-        now,
-        grantedAt,
-      );
+  // Rows 8 and 9.
+  if (current.state === "failed" || current.state === "uncacheable") {
+    if (!isActive) return grantOn(pending);
+    const { state, body } = current;
+    return { stored: current, grant: state === "failed" ? { kind: state, body } : { kind: state } };
   }
-}
-
-/**
- * Returns a grant's time: that of the store, or just after the value at the key. Those who have
- * ruled that value out know the next one by its later time, and the clock may have stood still, or
- * been set back by a failover.
- */
-const grantedAtOf = (current: StoredEntry | undefined, now: number): number =>
-  current?.state === "value" ? Math.max(now, current.grantedAt + 1) : now;
-
-/** Starts a lease chain on a pending entry: rows 1 and 9. */
-const createLease = (token: string, times: LeaseTimes, origin: ClockOrigin, now: number, grantedAt = now): Acquired =>
-  takeOver({ ...blank, epoch: origin.epoch, position: origin.position }, token, times, origin, now, grantedAt);
-
-/** Rows 2 and 5. */
-function busy(current: StoredEntry, now: number): Acquired {
-  return {
-    stored: { ...current, hasWaiters: true },
-    grant: { kind: "busy", gen: current.gen, remainingMs: current.untilAt - now },
-  };
-}
-
-/** Rows 3 and 7, which keep the chain of an expired lease, and rows 1, 6 and 9, which begin one. */
-function takeOver(
-  current: StoredEntry,
-  token: string,
-  times: LeaseTimes,
-  origin: ClockOrigin,
-  now: number,
-  grantedAt: number,
-): Acquired {
-  const isTakenOver = current.gen !== "";
-  const position = isTakenOver ? (current.leasePosition ?? 0) : origin.position;
-  const gen = isTakenOver ? current.gen : newGen(token, now);
-  const untilAt = now + times.leaseMs;
-  const graceEndsAt = untilAt + times.graceMs;
-  const dropAt = current.state === "pending" ? graceEndsAt : Math.max(current.dropAt, graceEndsAt);
-  return {
-    stored: { ...current, gen, token, untilAt, leasePosition: position, dropAt },
-    grant: { kind: "granted", gen, token, grantedAt, position, isTakenOver },
-  };
+  // Rows 2 and 5.
+  if (isActive) {
+    const grant = { kind: "busy", gen: current.gen, remainingMs: current.untilAt - now } as const;
+    return { stored: { ...current, hasWaiters: true }, grant };
+  }
+  return grantOn(isFresh && request.endsFreshness === true ? { ...current, freshUntilAt: 0 } : current);
 }
 
 /** Rows 10 and 11. */
@@ -158,10 +123,7 @@ export function newValue({ grantedAt, freshMs, loadMs, isNegative, body }: Store
   return { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt: grantedAt + freshMs, body };
 }
 
-/**
- * Row 12, also for an expired lease that nobody has taken over. Undefined: the caller does not hold
- * it.
- */
+/** Row 12, also for an expired lease that nobody has taken over. Undefined: it is not held. */
 function renew(current: StoredEntry | undefined, hold: Hold, times: LeaseTimes, now: number): StoredEntry | undefined {
   if (current === undefined || current.token !== hold.token) return undefined;
   const untilAt = now + times.leaseMs;
@@ -216,10 +178,10 @@ export function newTokens(count: number, holder: string | undefined): readonly B
 }
 
 const TOKEN_BYTES = 16;
-/** Of a token, the part that is random; of a `gen`, the part that is not. */
+/** Of a token, what is random; of a `gen`, what is not. */
 const HALF_BYTES = 8;
 
-/** Returns which process holds a lease, as far as its token says so. */
+/** Returns the process that holds a lease, as far as its token says so. */
 export const holderOf = (token: string): string => token.slice(HALF_BYTES);
 
 /**
@@ -283,5 +245,4 @@ export const decisions = {
   }),
 };
 
-/** How long a value that is too large is loaded without a lease. */
 const TOO_LARGE_MS = 1_000;

@@ -25,7 +25,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   let invalidations: StoredClock | undefined;
   let opened: string | undefined;
 
-  /** Returns the entry at `key`. Drops it first if its time is over. */
+  /** Drops an entry whose time is over. */
   function live(key: string, now: number): StoredEntry | undefined {
     const entry = entries.get(key);
     if (entry === undefined || now < entry.dropAt) return entry;
@@ -105,7 +105,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     release: async (releases) => changeEach(releases, decisions.release),
     async remove(keys, { soft = false } = {}) {
       const decide = soft ? decisions.softInvalidate : () => ({ result: undefined, change: { to: undefined } });
-      changeEach(keys.map(itemOf), decide);
+      const items = keys.map((key) => ({ key }));
+      changeEach(items, decide);
     },
     async writeReport(process, report, ttlMs) {
       reports.set(process, { report, dropAt: clock.now() + ttlMs });
@@ -140,10 +141,7 @@ export interface MemoryStoreOptions {
 }
 
 const OVERHEAD_BYTES = 300;
-/** The size of the log of the clock beyond which it loses its older half. */
 const MAX_LOG_BYTES = 1024 * 1024;
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
-
-const itemOf = (key: string): { readonly key: string } => ({ key });
 
 const sizeOf = ({ body }: StoredEntry, key: string): number => OVERHEAD_BYTES + key.length + body.byteLength;

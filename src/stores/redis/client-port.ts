@@ -1,17 +1,14 @@
 import { randomInt } from "node:crypto";
 import { EventEmitter } from "node:events";
 import type { Cancel } from "../../core/base/clock.js";
+import { getOrMake } from "../../core/base/multimap.js";
 import type { ScriptArgument } from "./define-script.js";
 
-/**
- * What the store asks of a client, of ioredis and iovalkey or of node-redis. All strings in replies
- * are buffers.
- */
+/** What the store asks of a client. All strings in replies are buffers. */
 export interface ClientPort {
   /**
    * What the client is doing, in the words of ioredis. `wait`: nothing, until its first command
-   * connects it. `end`: it was closed, or has given up. Any but `ready` means that it is not
-   * connected.
+   * connects it. `end`: it was closed, or has given up. Only `ready` means that it is connected.
    */
   status(): string;
   /** What commands wait for, see `firstConnection`. Undefined: none was sent yet. */
@@ -20,27 +17,18 @@ export interface ClientPort {
   connect?(): void;
   place(): string;
   readonly events: ClientEvents;
-  /**
-   * The nodes of a Cluster. Undefined: the client has one server, whose name as a node is empty.
-   */
+  /** Undefined: the client has one server, whose name as a node is empty. */
   readonly cluster?: ClusterNodes | undefined;
   /**
-   * Sends commands to one server in one round trip: that which serves the first key among them.
-   * Resolves with a reply to each command, in their order, and with an Error for each that failed.
-   * Never rejects.
+   * Sends commands in one round trip to the server of the first key among them. Resolves with a
+   * reply to each, in their order, or an Error. Never rejects.
    */
   send(commands: readonly Command[]): Promise<readonly unknown[]>;
-  /**
-   * Sends a command whose slot has moved, wherever that is now. Rejects if it fails. Default: as
-   * any other.
-   */
+  /** Sends a command whose slot has moved. Rejects if it fails. Default: as any other. */
   sendMoved?(command: Command): Promise<unknown>;
   /** Sends one MGET, what every hit waits for. Rejects if it fails. */
   mget(keys: readonly string[]): Promise<unknown>;
-  /**
-   * Returns how many bytes have arrived from a node on its present connection. Undefined if the
-   * client does not say.
-   */
+  /** On the present connection. Undefined if the client does not say. */
   bytesReceivedFrom?(node: string): number | undefined;
   /**
    * Opens a connection for messages, with the options that the client has now. `attempt`: since the
@@ -49,7 +37,7 @@ export interface ClientPort {
   openSubscriber(onEvent: OnConnectionEvent, onMessage: OnMessage, attempt: number): SubscriberConnection | undefined;
 }
 
-/** One command. Its first key is its first argument, that of EVAL and EVALSHA the third. */
+/** The first key is the first argument, of EVAL and EVALSHA the third. */
 export interface Command {
   readonly name: string;
   readonly args: readonly ScriptArgument[];
@@ -61,10 +49,7 @@ export interface ClusterNodes {
   isConnectedTo(node: string): boolean;
 }
 
-/**
- * Learns what becomes of a connection after that was returned. `end` may come twice, and follows
- * `error` if the connection has ended.
- */
+/** Called after the connection was returned. `end` may come twice, and follows a fatal `error`. */
 export type OnConnectionEvent = (name: "connect" | "ready" | "error" | "end", error?: unknown) => void;
 
 export type OnMessage = (channel: string, message: Buffer) => void;
@@ -72,10 +57,7 @@ export type OnMessage = (channel: string, message: Buffer) => void;
 /** A connection for messages, which a store opens besides its client. */
 export interface SubscriberConnection {
   close(): void;
-  /**
-   * Rejects with what the server replies if it refuses. May be called again for a channel that is
-   * subscribed.
-   */
+  /** Rejects with the reply of a server that refuses. May be called again for the same channel. */
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
   /** Resolves when the server has replied to anything. Undefined: `subscribe` asks it each time. */
@@ -97,10 +79,7 @@ export interface ClientEvent {
 /** Has the client deliver an event, until what it returns is called. */
 export type StartEvent = (event: keyof ClientEvent, deliver: (...event: unknown[]) => void) => Cancel;
 
-/**
- * One listener on the client for each event, however many stores listen: the EventEmitter of a
- * client warns about more than ten.
- */
+/** One listener on the client for each event: its EventEmitter warns about more than ten. */
 export class ClientEvents {
   readonly #start: StartEvent;
   readonly #emitter = new EventEmitter().setMaxListeners(0);
@@ -110,16 +89,11 @@ export class ClientEvents {
     this.#start = start;
   }
 
-  /**
-   * Calls `listener`, which must not listen already, with each event. Returns a function that ends
-   * that.
-   */
+  /** `listener` must not listen already. */
   listen<Event extends keyof ClientEvent>(event: Event, listener: (...event: ClientEvent[Event]) => void): Cancel {
-    if (!this.#stops.has(event))
-      this.#stops.set(
-        event,
-        this.#start(event, (...args) => this.emit(event, ...(args as ClientEvent[Event]))),
-      );
+    getOrMake(this.#stops, event, () =>
+      this.#start(event, (...args) => this.emit(event, ...(args as ClientEvent[Event]))),
+    );
     this.#emitter.on(event, listener as () => void);
     return () => {
       this.#emitter.off(event, listener as () => void);

@@ -2,23 +2,17 @@ import type { Cancel } from "../../core/base/clock.js";
 import { messageOf } from "../../core/base/errors.js";
 import type { ClientPort } from "./client-port.js";
 
-/**
- * Why the client is not connected: commands that fail meanwhile do not say it, but an event of the
- * client does.
- */
+/** Why the client is not connected: commands that fail meanwhile do not say it, its events do. */
 export class ConnectionErrors {
   readonly #port: ClientPort;
-  /** By node; that of the client itself has no name. */
+  /** By node. Of the client itself: "". */
   readonly #last = new Map<string, Error>();
 
   constructor(port: ClientPort) {
     this.#port = port;
   }
 
-  /**
-   * Returns why there is no connection to `node`, as far as that is known; undefined if there is
-   * one.
-   */
+  /** Returns why there is no connection to `node`. Undefined if there is one, or it is not known. */
   of(node: string): Error | undefined {
     const own = this.#last.get("");
     if (own !== undefined) return own;
@@ -32,10 +26,7 @@ export class ConnectionErrors {
     if (node === "" || this.#port.cluster?.isConnectedTo(node) === true) this.#last.delete(node);
   }
 
-  /**
-   * Without a listener for errors, the client would log them or end the process. Returns a function
-   * that ends this use.
-   */
+  /** Without a listener for errors, the client would log them or end the process. */
   watch(): Cancel {
     const { events } = this.#port;
     const note = (error: Error, node = ""): void => void this.#last.set(node, withoutNesting(error));
@@ -52,10 +43,7 @@ export class ConnectionErrors {
   }
 }
 
-/**
- * What a client is doing if it is not connected, by its status. Commands that fail then do not say
- * it.
- */
+/** What a client that is not connected is doing, by its status. */
 const STATUSES: ReadonlyMap<string, string> = new Map([
   ["connecting", "the client is connecting"],
   ["connect", "the client is connecting"],
@@ -65,10 +53,7 @@ const STATUSES: ReadonlyMap<string, string> = new Map([
   ["end", "the client was closed, or does not reconnect"],
 ]);
 
-/**
- * Returns an error with the message of the innermost error: Node reports one error per address, a
- * Cluster client one per node.
- */
+/** Node.js reports one error per address, a Cluster client one per node. */
 export const withoutNesting = (error: Error): Error => new Error(innermostMessage(error), { cause: error });
 
 function innermostMessage(error: unknown): string {

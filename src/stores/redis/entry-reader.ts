@@ -20,14 +20,8 @@ export function entryReader(
   times: ServerTimes,
   invalidations: RedisClock,
 ): Store["read"] {
-  /**
-   * With TIME before them if the time of the node is not known. If TIME has failed, its error is in
-   * the place of all replies.
-   */
-  async function sendTimed(
-    node: string,
-    commands: readonly Command[],
-  ): Promise<{ readonly replies: readonly unknown[]; readonly now: number }> {
+  /** With TIME if the time of the node is not known; its error takes the place of all replies. */
+  async function sendTimed(node: string, commands: readonly Command[]) {
     const sentAt = clock.now();
     const nowAtSend = times.now(node, sentAt);
     if (nowAtSend !== undefined) {
@@ -49,22 +43,19 @@ export function entryReader(
       throwIfAnyFailed(replies);
       return serverRead((replies as Values[]).flat(), keys.length, now);
     }
-    let values: Values;
     try {
       // The server replies to the first commands while this process still writes the others.
-      if (names.length > KEYS_PER_COMMAND)
-        values = ((await Promise.all(partsOf(names).map((part) => port.mget(part)))) as Values[]).flat();
-      else values = (await port.mget(names)) as Values;
+      const values =
+        names.length > KEYS_PER_COMMAND
+          ? (await Promise.all(partsOf(names).map((part) => port.mget(part)))).flat()
+          : await port.mget(names);
+      return serverRead(values as Values, keys.length, Math.floor(nowAtSend + clock.now() - sentAt));
     } catch (error) {
       throw markMissingRight(error);
     }
-    return serverRead(values, keys.length, Math.floor(nowAtSend + clock.now() - sentAt));
   }
 
-  /**
-   * One MGET per slot, in one pipeline per node. What a node does not reply to has failed; rejects
-   * if all have.
-   */
+  /** One MGET per slot, in one pipeline per node. */
   async function readCluster(keys: readonly string[]): Promise<StoreRead> {
     let head: Buffer | undefined;
     let isHeadAsked = false;
@@ -84,8 +75,8 @@ export function entryReader(
     });
     const elsewhere = isHeadAsked ? undefined : invalidations.headElsewhere();
     const [found, headElsewhere] = await Promise.all([reading, elsewhere]);
-    const readings = found.map((one) =>
-      one instanceof Error ? { kind: "failed" as const, error: one } : (one as Reading),
+    const readings = found.map(
+      (one): Reading => (one instanceof Error ? { kind: "failed", error: one } : (one as Reading)),
     );
     return { readings, clock: laterHead(head, headElsewhere) };
   }
@@ -95,22 +86,21 @@ export function entryReader(
 
 const KEYS_PER_COMMAND = 250;
 
-/** Returns the names to read with each command, about the same number of them. */
+/** Returns about the same number of names for each command. */
 const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
   chunksOf(names, Math.ceil(names.length / Math.ceil(names.length / KEYS_PER_COMMAND)));
 
 const mgetOf = (keys: readonly string[]): Command => ({ name: "MGET", args: keys });
 
-type Value = Buffer | null;
-type Values = readonly Value[];
+type Values = readonly (Buffer | null)[];
 
 function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   const readings = new Array<Reading>(keyCount);
-  for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
+  for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Buffer | null, now);
   return { readings, clock: values[keyCount] ?? undefined };
 }
 
-function readingOf(value: Value, now: number): Reading {
+function readingOf(value: Buffer | null, now: number): Reading {
   const entry = value === null ? undefined : readEntry(value);
   if (entry !== undefined || value === null) return { kind: "read", entry, now };
   return { kind: "read", entry: undefined, now, foreignBytes: value.length };
@@ -119,16 +109,16 @@ function readingOf(value: Value, now: number): Reading {
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
   readonly #clock: Clock;
-  readonly #known = new Map<string, KnownTime>();
+  readonly #known = new Map<
+    string,
+    { readonly serverNow: number; readonly at: number; readonly offset: ServerOffset }
+  >();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /**
-   * Returns the node's time at `at`, an instant of this process, if its last TIME reply is recent
-   * enough, else undefined.
-   */
+  /** Returns the node's time at an instant of this process. Undefined if no TIME reply is recent. */
   now(node: string, at = this.#clock.now()): number | undefined {
     const known = this.#known.get(node);
     if (known === undefined) return undefined;
@@ -150,30 +140,14 @@ export class ServerTimes {
     return Math.floor(serverNow + readAt - sentAt);
   }
 
-  /**
-   * The latest time on the node at which the caller still waits for a reply; 0 if its time is
-   * unknown.
-   */
+  /** Until when, on the node, the caller waits for a reply; 0 if its time is unknown. */
   notAfter(node: string, patienceMs: number): number {
     const known = this.#known.get(node);
     return known === undefined ? 0 : Math.ceil(this.#clock.now() + known.offset.ms + patienceMs);
   }
 }
 
-interface KnownTime {
-  readonly serverNow: number;
-  readonly at: number;
-  /**
-   * The largest offset observed, from which `notAfter` is computed: the server's clock is at least
-   * that far ahead.
-   */
-  readonly offset: ServerOffset;
-}
-
-/**
- * For how long a server's time is extrapolated: a busy process sends TIME ten times a second, not
- * with every read.
- */
+/** A busy process sends TIME ten times a second, not with every read. */
 const EXTRAPOLATE_MS = 100;
 
 /** Returns the milliseconds since 1970 that a server has replied to TIME. */

@@ -20,18 +20,15 @@ export function ioredisPort(client: IoredisClient): ClientPort {
 
   async function send(commands: readonly Command[]): Promise<readonly unknown[]> {
     const [only] = commands;
-    if (only !== undefined && commands.length === 1 && !isAutoPipelined) {
-      // A single command costs less outside a pipeline.
+    // A single command costs less outside a pipeline.
+    if (only !== undefined && commands.length === 1 && !isAutoPipelined)
       return [await client.callBuffer(nameOf(only), ...only.args).catch(asError)];
-    }
     const pipeline = client.pipeline();
     for (const command of commands) pipeline.callBuffer(nameOf(command), command.args as ScriptArgument[]);
     try {
       const replies = await pipeline.exec();
       return commands.map((_, index) => {
-        const [error, reply] = replies?.[index] ?? [
-          new Error("expected a reply to each command of the pipeline, got none from the client"),
-        ];
+        const [error, reply] = replies?.[index] ?? [new Error(NO_REPLY)];
         return error ?? reply;
       });
     } catch (error) {
@@ -72,10 +69,9 @@ export function ioredisPort(client: IoredisClient): ClientPort {
   };
 }
 
-/**
- * ioredis before 5.9, and iovalkey, find the keys of a command by its name in lower case. Without
- * keys, a Cluster client asks any node.
- */
+const NO_REPLY = "expected a reply to each command of the pipeline, got none from the client";
+
+/** ioredis before 5.9, and iovalkey, find the keys of a command only by its name in lower case. */
 const nameOf = ({ name }: Command): string => name.toLowerCase();
 
 function onlyOf([reply]: readonly unknown[]): unknown {
@@ -110,9 +106,8 @@ function addressOf({ options }: IoredisClient): string {
 }
 
 /**
- * Of connections that a store opens for itself. They never reconnect by themselves, since that
- * would be with the credentials that the client had when they were made, and have no options that
- * change replies.
+ * Of connections that a store opens for itself. They never reconnect, which would be with the
+ * credentials of when they were made, and have no options that change replies.
  */
 const OWN_OPTIONS = {
   lazyConnect: false,
@@ -136,8 +131,8 @@ const OWN_OPTIONS = {
 } as const;
 
 /**
- * Whoever replaces the credentials of a Cluster may do so in the options of its nodes, or in those
- * that it gives to new ones, so attempts use the two in turn.
+ * The credentials of a Cluster may be replaced in the options of its nodes, or in those for new
+ * ones, so attempts use the two in turn.
  */
 function credentialsOf({ options }: IoredisCluster, attempt: number): object {
   const { redisOptions = {} } = options as { redisOptions?: { username?: string; password?: string } };

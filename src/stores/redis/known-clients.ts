@@ -10,7 +10,7 @@ export const isClient = (value: unknown): value is RedisClient => isIoredis(valu
 
 const PORT: unique symbol = Symbol("graphql-cached.port");
 
-/** Returns what the store asks of a client. It hangs on the client, whose life it shares. */
+/** The port hangs on the client, whose life it shares. */
 export function portOf(client: RedisClient): ClientPort {
   const known = client as { [PORT]?: ClientPort };
   const port = known[PORT] ?? (isNodeRedis(client) ? nodeRedisPort(client) : ioredisPort(client));
@@ -39,7 +39,6 @@ const notThis = (value: string): string => `expected an ioredis, iovalkey or nod
 const POOL =
   "a pool of node-redis, whose connections belong to one caller at a time; pass the client of createClient()";
 
-/** Returns what a value is that is no client, and what to do. */
 function mistakenFor(value: unknown): string {
   if (isPool(value)) return POOL;
   if (!hasMethod(value, "sendCommand") || !hasMethod(value, "multi"))
@@ -51,10 +50,7 @@ function mistakenFor(value: unknown): string {
 
 const isPool = (value: unknown): boolean => typeof value === "object" && value !== null && "idleClients" in value;
 
-/**
- * The client options with which it would read from a replica, or run no commands. Those of a
- * Cluster's nodes are in `redisOptions`.
- */
+/** With which a client would read from a replica, or run no commands. */
 interface IoredisOptions {
   readonly scaleReads?: unknown;
   readonly readOnly?: boolean;

@@ -4,10 +4,7 @@ import { anyOf, ClientEvents, type ClientPort, type Command, listen, type NodeRe
 import { slotOfKey } from "./pipeline.js";
 import { isMissingRight } from "./replies.js";
 
-/**
- * Returns the port of a client of node-redis: that of `createClient`, `createCluster` or
- * `createSentinel`.
- */
+/** Returns the port of a client of `createClient`, `createCluster` or `createSentinel`. */
 export function nodeRedisPort(client: NodeRedisClient): ClientPort {
   const { serverFor, original, ...kind } = kindOf(client);
   return {
@@ -29,19 +26,15 @@ export function nodeRedisPort(client: NodeRedisClient): ClientPort {
       const closing = new AbortController();
       const socket = { ...server.options?.socket, ...OWN_SOCKET, signal: closing.signal };
       const connection = server.duplicate({ ...OWN_OPTIONS, socket });
-      const onError = (error: Error): void => onEvent("error", error);
-      const onEnd = (): void => onEvent("end");
-      connection.on("connect", () => onEvent("connect"));
-      connection.on("ready", () => onEvent("ready"));
+      for (const event of ["connect", "ready", "end"] as const) connection.on(event, () => onEvent(event));
       connection.on("error", (error) => {
-        onError(error);
+        onEvent("error", error);
         // A connection that ends without being closed says so in no other way.
-        if (!connection.isOpen) onEnd();
+        if (!connection.isOpen) onEvent("end");
       });
-      connection.on("end", onEnd);
       connection.connect().catch((error: unknown) => {
-        onError(asError(error));
-        onEnd();
+        onEvent("error", asError(error));
+        onEvent("end");
       });
       const listener: MessageListener = (message, channel) => onMessage(channel.toString(), message);
       return {
@@ -59,14 +52,10 @@ export function nodeRedisPort(client: NodeRedisClient): ClientPort {
   };
 }
 
-/** What differs between the clients of node-redis: which client of one server is used. */
 interface NodeRedisKind extends Pick<ClientPort, "status" | "place" | "events" | "cluster" | "sendMoved"> {
   /** Returns the client of the server that a key is on; without a key, of any. */
   readonly serverFor: (key: string | undefined) => NodeRedisServer | Promise<NodeRedisServer>;
-  /**
-   * Returns what connections for messages are duplicated from. Undefined: there is no server to
-   * connect to yet.
-   */
+  /** Returns what connections for messages are duplicated from, if there is a server yet. */
   readonly original: () => NodeRedisServer | undefined;
 }
 
@@ -91,15 +80,9 @@ function serverKind(client: NodeRedisServer): NodeRedisKind {
     events: new ClientEvents((event, deliver) => {
       if (event === "nodeError") return () => undefined;
       const stop = listen(client, names[event], deliver);
-      if (event !== "end") return stop;
       // A client that gives up says so in no other way.
-      const stopErrors = listen(client, "error", () => {
-        if (!client.isOpen) deliver();
-      });
-      return () => {
-        stop();
-        stopErrors();
-      };
+      const onError = (): void => void (client.isOpen || deliver());
+      return event === "end" ? both(stop, listen(client, "error", onError)) : stop;
     }),
     serverFor: () => client,
     original: () => client,
@@ -120,13 +103,8 @@ function clusterKind(client: NodeRedisCluster): NodeRedisKind {
           deliver(error, `${host}:${port}`),
         );
       const stop = listen(client, names[event], deliver);
-      if (event !== "ready") return stop;
       // With `minimizeConnections`, it has no connections to nodes then.
-      const stopFirst = listen(client, "connect", deliver);
-      return () => {
-        stop();
-        stopFirst();
-      };
+      return event === "ready" ? both(stop, listen(client, "connect", deliver)) : stop;
     }),
     cluster: {
       masterOf: (slot) => client.slots[slot]?.master.address,
@@ -142,6 +120,11 @@ function clusterKind(client: NodeRedisCluster): NodeRedisKind {
     sendMoved: (command) => client.sendCommand(firstKeyOf([command]) ?? "", false, argsOf(command), COMMAND_OPTIONS),
   };
 }
+
+const both = (one: Cancel, other: Cancel) => (): void => {
+  one();
+  other();
+};
 
 /**
  * The commands go to the client of the master itself. Otherwise those of a tick would wait for each
@@ -203,10 +186,7 @@ function sentinelKind(sentinel: NodeRedisSentinel): NodeRedisKind {
   };
 }
 
-/**
- * Sends one command. node-redis writes all commands of a turn of the event loop at once, so they
- * need no pipeline.
- */
+/** node-redis writes all commands of a turn of the event loop at once: they need no pipeline. */
 const sendTo = (server: NodeRedisServer, command: Command): Promise<unknown> =>
   server.sendCommand(argsOf(command), server.isReady ? READY_OPTIONS : COMMAND_OPTIONS);
 
@@ -227,23 +207,14 @@ function ignoreMissingRight(error: unknown): void {
   if (!isMissingRight(error)) throw error;
 }
 
-/**
- * The types of RESP whose values are to be buffers: simple, blob and verbatim strings. Their keys
- * are the bytes with which they begin.
- */
+/** Simple, blob and verbatim strings of RESP, by the byte with which they begin. */
 const BUFFERS = Object.fromEntries(["+", "$", "="].map((type) => [type.charCodeAt(0), Buffer]));
 /** In the place of the command options of the client, except its time limit and its signal. */
 const COMMAND_OPTIONS = { typeMapping: BUFFERS, asap: false } as const;
-/**
- * While the client is connected. The time limit of the client is for commands that wait until it
- * is, and costs as much as they do.
- */
+/** The time limit of the client is for commands that wait for a connection, and costs as much. */
 const READY_OPTIONS = { ...COMMAND_OPTIONS, timeout: undefined } as const;
 
-/**
- * Of connections that a store opens for itself. They do not reconnect, as those to ioredis do not,
- * and have no client-side cache of their own.
- */
+/** Of connections that a store opens for itself. They do not reconnect, and have no cache. */
 const OWN_OPTIONS = {
   disableOfflineQueue: false,
   commandsQueueMaxLength: undefined,
@@ -254,10 +225,7 @@ const OWN_OPTIONS = {
 } as const;
 const OWN_SOCKET = { reconnectStrategy: false, socketTimeout: undefined } as const;
 
-/**
- * What the store uses of a node-redis client of one server: that of `createClient`, or of a node of
- * a Cluster or Sentinel.
- */
+/** A client of one server: that of `createClient`, or of a node of a Cluster or Sentinel. */
 interface NodeRedisServer {
   readonly isOpen: boolean;
   readonly isReady: boolean;

@@ -1,13 +1,12 @@
+import { groupBy } from "../../core/base/multimap.js";
 import { asError, throwIfAllFailed } from "../../core/store/answers.js";
-import { groupBy } from "../../core/store/group-by.js";
 import type { ClientPort, ClusterNodes, Command } from "./client-port.js";
 import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
 import { markMissingRight } from "./replies.js";
 
 /**
- * Sends `commands` to one node in one round trip. Returns one reply per command, in the same order,
- * with an Error for each that failed. Never rejects.
- * On a Cluster, commands whose slot has moved are sent once more, each on its own: ioredis
+ * Sends `commands` to one node in one round trip. Returns one reply per command, or an Error. Never
+ * rejects. On a Cluster, commands whose slot has moved are sent once more, each on its own: ioredis
  * follows a redirection, and learns from it, only if it may repeat the whole pipeline, which it may
  * not once TIME or a script has succeeded in it.
  */
@@ -25,8 +24,7 @@ export async function send(port: ClientPort, commands: readonly Command[]): Prom
 
 /**
  * Resolves once a client that connects for the first time is connected, or has failed to be:
- * without an offline queue, it refuses commands until then, although nothing is wrong with the
- * server. No command waits here after that.
+ * without an offline queue, it refuses commands until then.
  */
 function firstConnection(port: ClientPort): Promise<void> {
   const { events } = port;
@@ -57,9 +55,8 @@ export interface NodeKeys {
 const KEYS_PER_SCRIPT = 50;
 
 /**
- * Whether a command was not run because its slot has moved: the node redirected it, or the client
- * has just learned of the move. CLUSTERDOWN and TRYAGAIN do not count, since they do not resolve
- * within a time budget.
+ * Whether the node redirected a command, or the client has just learned of the move. CLUSTERDOWN
+ * and TRYAGAIN do not count: they are not over within a time budget.
  */
 const isMoved = (reply: unknown): boolean =>
   reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
@@ -70,7 +67,7 @@ export interface ScriptCall {
 }
 
 /**
- * Sends script calls to one node by hash, in one round trip. Calls of scripts that the server does
+ * Sends script calls to one node by hash, in one round trip. Those of scripts that the server does
  * not have are sent once more, the first of each with its source. Returns one reply per call.
  */
 export async function sendScripts(port: ClientPort, calls: readonly ScriptCall[]): Promise<readonly unknown[]> {
@@ -97,10 +94,7 @@ export const nodeOf = (cluster: ClusterNodes, key: string): string => nodeOfSlot
 
 const nodeOfSlot = (cluster: ClusterNodes, slot: number): string => cluster.masterOf(slot) ?? `slot ${slot}`;
 
-/**
- * Groups `keys` by the node that serves them. Only on a Cluster, keys have to share a slot to share
- * a call.
- */
+/** Only on a Cluster, keys have to share a slot to share a call. */
 export function groupByNode({ cluster }: ClientPort, keys: readonly string[]): readonly NodeKeys[] {
   if (cluster === undefined) return [{ node: "", calls: chunksOf([...keys.keys()], KEYS_PER_SCRIPT) }];
   const slots = [...groupBy(keys, slotOfKey)];
@@ -150,22 +144,15 @@ export interface ScriptRun<Args extends readonly string[]> {
   readonly moreKeys?: readonly string[];
 }
 
-/**
- * Runs a script over keys. Its reply is a list with one for each key, or one for all. See
- * `sendByNode`.
- */
+/** Runs a script over keys, which replies with a list of one for each key, or one for all. */
 export const runScript = <Args extends readonly string[]>(
   port: ClientPort,
   { script, keys, argsOf, values = [], moreKeys }: ScriptRun<Args>,
 ): Promise<readonly unknown[]> =>
   sendByNode(port, keys, ({ node, calls }) => {
     const scriptCalls = calls.map((indexes): ScriptCall => {
-      const names: string[] = [];
-      const ofKeys: ScriptArgument[] = [];
-      for (const index of indexes) {
-        names.push(keys[index] as string);
-        ofKeys.push(...(values[index] ?? []));
-      }
+      const names = indexes.map((index) => keys[index] as string);
+      const ofKeys = indexes.flatMap((index) => values[index] ?? []);
       return { script: script as never, args: script.argumentsFor(names, argsOf(node), ofKeys, moreKeys) };
     });
     return sendScripts(port, scriptCalls);
@@ -180,10 +167,7 @@ const CRC16: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
   return crc & 0xffff;
 });
 
-/**
- * What is between the first `{` and the next `}`, or the whole key if there is nothing (Redis
- * Cluster specification, "Hash tags").
- */
+/** Source: Redis Cluster specification, "Hash tags". */
 function hashTagIn(key: string): string {
   const open = key.indexOf("{");
   const close = open === -1 ? -1 : key.indexOf("}", open + 1);

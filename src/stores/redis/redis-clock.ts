@@ -14,9 +14,7 @@ import { raiseClock } from "./scripts/raise-clock.js";
  * invalidation is confirmed.
  */
 export class RedisClock implements CopiedClock {
-  /**
-   * The key of the head on a server that is no Cluster, if the store has been opened for a cache.
-   */
+  /** Of the head on a server that is no Cluster, once the store has been opened for a cache. */
   key: string | undefined = undefined;
   logKey = "";
   readonly #port: ClientPort;
@@ -28,10 +26,7 @@ export class RedisClock implements CopiedClock {
     this.#port = port;
   }
 
-  /**
-   * Sets the name with which all its keys begin. It is also that of the channel on which each new
-   * head is published.
-   */
+  /** All keys begin with `name`, on which each new head is published. */
   open(name: string): void {
     this.#channel = name;
     const isOne = this.#port.cluster === undefined;
@@ -42,16 +37,12 @@ export class RedisClock implements CopiedClock {
     this.#copies = isOne ? [] : HASH_TAGS.filter((_, nth) => nth % COPIES_EACH === 0).map((tag) => `${name}:{${tag}}`);
   }
 
-  /** Returns a copy on `node`, of a Cluster. Undefined if the node has none. */
   copyOn(node: string): string | undefined {
     const { cluster } = this.#port;
     return cluster && this.#copies.find((copy) => nodeOf(cluster, copy) === node);
   }
 
-  /**
-   * Returns what a copy on any node shows: of the first of two nodes to reply. Undefined if neither
-   * does.
-   */
+  /** Returns what the copy on one of two nodes shows, the first to reply. */
   async headElsewhere(): Promise<Buffer | undefined> {
     const { cluster } = this.#port;
     const [first] = this.#copies;
@@ -95,10 +86,7 @@ export class RedisClock implements CopiedClock {
   }
 }
 
-/**
- * On a Cluster, every fourth hash tag has a copy of the head: enough for 16 masters, and few to
- * raise.
- */
+/** Every fourth hash tag has a copy of the head: enough for 16 masters, and few to raise. */
 const COPIES_EACH = 4;
 
 export const readHeadOf = (copy: string): Command => ({ name: "GETRANGE", args: [copy, 0, HEAD_BYTES - 1] });

@@ -75,15 +75,14 @@ export interface RedisStoreOptions {
 
 const CONNECTIONS: unique symbol = Symbol("graphql-cached.connections");
 
-/**
- * Returns what the stores on a client share. It hangs on the port, and so on the client. `clock`:
- * used if there is none yet.
- */
-function connectionsOf(
-  port: ClientPort,
-  clock: Clock,
-): { readonly errors: ConnectionErrors; readonly subscriber: Subscriber } {
-  const shared = port as { [CONNECTIONS]?: ReturnType<typeof connectionsOf> };
+interface Connections {
+  readonly errors: ConnectionErrors;
+  readonly subscriber: Subscriber;
+}
+
+/** What the stores on a client share hangs on the port, and so on the client. */
+function connectionsOf(port: ClientPort, clock: Clock): Connections {
+  const shared = port as { [CONNECTIONS]?: Connections };
   shared[CONNECTIONS] ??= { errors: new ConnectionErrors(port), subscriber: new Subscriber(port, clock) };
   return shared[CONNECTIONS];
 }
@@ -95,10 +94,7 @@ function storeOn(port: ClientPort, clock: Clock): Store {
   const times = new ServerTimes(clock);
   let names: StoreNames | undefined;
   const channel = (): { readonly wakeChannel: string } => ({ wakeChannel: names?.wakeChannel ?? "" });
-  /**
-   * The names of processes that report, by when their reports expire on the server's clock, and
-   * what the names of their reports begin with: all of one slot.
-   */
+  /** The processes that report, by when their reports expire; names of reports begin with it. */
   const reports = (): string => `${names?.reports ?? ""}:{0}`;
 
   async function sendAll(commands: readonly Command[]): Promise<readonly unknown[]> {
@@ -137,12 +133,8 @@ function storeOn(port: ClientPort, clock: Clock): Store {
         const dropAt = ttlMs === undefined ? "never" : ttlMs === 0 ? 0 : grantedAt + ttlMs;
         return [latin1(gen), dropAt, start, rest];
       });
-      const replies = await runScript(port, {
-        script: storeValues,
-        keys: requests.map(keyOf),
-        argsOf: channel,
-        values,
-      });
+      const keys = requests.map(keyOf);
+      const replies = await runScript(port, { script: storeValues, keys, argsOf: channel, values });
       return replies.map((reply) => STORE_OUTCOMES.get(integerOf(reply)) ?? "unavailable");
     },
     async renew(holds, { leaseMs, graceMs }) {
@@ -201,8 +193,7 @@ function storeOn(port: ClientPort, clock: Clock): Store {
       const onFailure = (use: ConnectionFailure["use"]) => (error: Error | undefined) =>
         connectionChanged?.({ use, node: "", error });
       const stops = [
-        // The client is listened to before anything else is, so that a cache knows first that the
-        // store is back.
+        // First, so that a cache knows that the store is back before it hears anything else.
         port.events.listen("ready", () => reconnected?.()),
         errors.watch(),
         subscriber.listen(opened.wakeChannel, { onMessage, onFailure: onFailure("wake-ups") }),

@@ -2,42 +2,29 @@ import { isError } from "../../core/base/built-in.js";
 import { readEntry } from "../../core/store/entry-layout.js";
 import type { Grant, Wake } from "../../core/store/store.js";
 
-/**
- * What Redis 6.2 to 8 reply to a user that may not do something: run a command, use a key or
- * channel, do so in a script.
- */
+/** What Redis 6.2 to 8 reply to a user that may not do something, in a script as well. */
 const MISSING_RIGHT = /^NOPERM\b|ACL failure in script|The user executing the script can't/;
 /** What they reply to credentials that are wrong or missing. */
 const WRONG_CREDENTIALS = /^(NOAUTH|WRONGPASS)\b/;
 
-/**
- * Returns whether a server has refused an operation for lack of a right, so that it will do so
- * again.
- */
+/** Whether a server has refused an operation for lack of a right: it will do so again. */
 export const isMissingRight = (error: unknown): error is Error => isError(error) && MISSING_RIGHT.test(error.message);
 
 /** Marks an error as `Store` says, if it is that of a missing right. Returns what it was given. */
 export const markMissingRight = <Thrown>(error: Thrown): Thrown =>
   isMissingRight(error) ? Object.assign(error, { isMissingRight: true }) : error;
 
-/**
- * Returns whether a server has refused a connection, or what it was asked on it: another attempt
- * may be refused as well.
- */
+/** Whether a server has refused a connection, or what it was asked on it. */
 export const isRefusal = (error: unknown): error is Error =>
   isMissingRight(error) || (isError(error) && WRONG_CREDENTIALS.test(error.message));
 
-/**
- * Returns the reply of a command that replies with an integer, as a number: with the client option
- * `stringNumbers` it is a string. All other strings are buffers. Returns anything else, such as an
- * error or null, unchanged.
- */
+/** With the client option `stringNumbers`, integers are strings. All other strings are buffers. */
 export const integerOf = (reply: unknown): unknown => (typeof reply === "string" ? Number(reply) : reply);
 
 /**
- * Returns the reply `id` of a script, which only this call was passed, and an Error for any other:
- * a client that mixes up replies, as ioredis on a Cluster whose nodes restart, must not confirm
- * what was not done.
+ * Returns the reply `id`, which only this call was passed, and an Error for any other: a client
+ * that mixes up replies, as ioredis on a Cluster whose nodes restart, must not confirm what was not
+ * done.
  */
 export function checkReply(reply: unknown, id: Buffer): unknown {
   if (reply instanceof Error || (Buffer.isBuffer(reply) && reply.equals(id))) return reply;
@@ -51,10 +38,7 @@ const TIME_BYTES = 8;
 /** The gen of a lease that another caller holds, and the remaining time. */
 const BUSY_BYTES = GEN_BYTES + 8;
 
-/**
- * Parses the reply of the script `acquire`: bytes that are told apart by their length, or a status
- * word followed by its details.
- */
+/** The reply is bytes, told apart by their length, or a status word and its details. */
 export function readGrant(reply: unknown, token: Buffer): Grant {
   if (reply instanceof Error) return { kind: "unavailable", error: reply };
   if (Buffer.isBuffer(reply)) {
@@ -97,10 +81,7 @@ export function readGrant(reply: unknown, token: Buffer): Grant {
 const KEY_LENGTH_BYTES = 2;
 const WAKEUP_HEAD_BYTES = KEY_LENGTH_BYTES + 16;
 
-/**
- * Parses a wake-up message, written by `wakeWaiters`. Returns undefined for any other message:
- * every client of the server may publish on the channel.
- */
+/** Parses what `wakeWaiters` writes. Every client of the server may publish on the channel. */
 export function readWakeup(message: Buffer): Parameters<Wake> | undefined {
   if (message.length < WAKEUP_HEAD_BYTES) return undefined;
   const keyEnd = WAKEUP_HEAD_BYTES + message.readUInt16LE(0);

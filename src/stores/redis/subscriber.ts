@@ -17,10 +17,10 @@ export class Subscriber {
   readonly #port: ClientPort;
   readonly #clock: Clock;
   readonly #channels = new Map<string, Channel>();
-  /** What ends listening to the client. Empty: nobody listens to a channel. */
+  /** Empty: nobody listens to a channel. */
   #stops: readonly Cancel[] = [];
   #connection: SubscriberConnection | undefined;
-  /** Whether channels can be subscribed on the connection. */
+  /** Channels can be subscribed on the connection. */
   #isReady = false;
   #liveAt: number | undefined;
   /** Since the last connection that could be used for a while. */
@@ -109,8 +109,7 @@ export class Subscriber {
   #checkLater(connection: SubscriberConnection): void {
     this.#timer = this.#clock.after(CHECK_EVERY_MS, () => {
       this.#timer = this.#clock.after(CHECK_TIMEOUT_MS, () => this.#drop(connection, UNANSWERED()));
-      // Replied to without a right that the store needs for nothing else, and tries again what the
-      // server has refused.
+      // Needs no right of its own, and tries again what the server has refused.
       Promise.all([this.#subscribeAll(connection), connection.ping?.()]).then(
         () => {
           if (this.#connection !== connection) return;
@@ -190,10 +189,7 @@ export interface ChannelListener {
    * Undefined: messages may have been lost. Any client of the server may publish on the channel.
    */
   onMessage(message: Buffer | undefined): void;
-  /**
-   * No messages arrive because of `error`; undefined: that is over, or was not so. Called at once,
-   * and with each change.
-   */
+  /** Why no messages arrive; undefined: they do. Called at once, and with each change. */
   onFailure(error: Error | undefined): void;
 }
 
@@ -211,12 +207,12 @@ function report({ listeners }: Channel, error: Error | undefined): void {
   for (const listener of listeners) listener.onFailure(error);
 }
 
-/** Pauses between attempts to connect. Each failed attempt doubles the pause. */
+/** Each failed attempt doubles the pause. */
 const FIRST_RETRY_MS = 100;
 const MAX_RETRY_MS = 2_000;
-/** After how many failed attempts in a row one is reported, unless the server has refused it. */
+/** In a row. What the server has refused is reported at once. */
 const REPORTED_ATTEMPTS = 3;
-/** How long a server that has accepted a connection may take until the connection can be used. */
+/** From when the server has accepted the connection. */
 const READY_MS = 5_000;
 
 /** All who listen poll as well, so it is enough to notice a broken connection after a while. */

@@ -74,7 +74,7 @@ async function readConfig(path: string | undefined): Promise<Config> {
   throw new Error(`--config: expected options of createCache as the default export, got ${describeSetting(config)}`);
 }
 
-/** Applies a cache with the options of the user, on a store of its own, to the schema. */
+/** `store`: never that of the user. */
 function findingsIn(schema: GraphQLSchema, { applyCached: options, store: _, ...given }: Config) {
   const misplaced = misplacedDirectives(schema);
   const warnings: string[] = [];
@@ -97,7 +97,7 @@ function findingsIn(schema: GraphQLSchema, { applyCached: options, store: _, ...
   }
 }
 
-/** Returns text of files and modules without control characters, which a terminal would obey. */
+/** A terminal would obey control characters. */
 const printable = (text: string): string =>
   withoutControls(text, (character) => (character === "\n" ? character : "�"));
 

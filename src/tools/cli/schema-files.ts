@@ -31,10 +31,7 @@ import { messageOf } from "../../core/base/errors.js";
 import { entityKeysOf } from "../../core/directive/compile/reference.js";
 import { CACHED_SDL } from "../../generated/schema.js";
 
-/**
- * Returns the schema of a module, or that of SDL files. `policies`: those of the options, by
- * coordinate.
- */
+/** Reads the schema of a module, or of SDL files. `policies`: of the options, by coordinate. */
 export async function readSchema(paths: readonly string[], policies: object = {}): Promise<GraphQLSchema> {
   const [path = ""] = paths;
   if (!MODULE.test(extname(path)))
@@ -72,9 +69,7 @@ function schemaOf(documents: readonly DocumentNode[], cached: Set<string>): Grap
   return schema;
 }
 
-/**
- * Makes one definition of each type, with extensions. The first definition of a directive counts.
- */
+/** One definition of each type, with extensions. The first definition of a directive counts. */
 function merged(definitions: readonly DefinitionNode[]): DefinitionNode[] {
   const defined = new Set<string>();
   const asKind = (node: DefinitionNode, from: string, to: string): DefinitionNode =>
@@ -114,7 +109,6 @@ function withStubs(definitions: DefinitionNode[]): DefinitionNode[] {
   return stubs.size === 0 ? definitions : [...definitions, ...parse([...stubs.values()].join("\n")).definitions];
 }
 
-/** Everywhere in a schema that a directive can be. */
 const LOCATIONS =
   "SCHEMA | SCALAR | OBJECT | FIELD_DEFINITION | ARGUMENT_DEFINITION | INTERFACE | UNION | ENUM | ENUM_VALUE | INPUT_OBJECT | INPUT_FIELD_DEFINITION";
 const FEDERATION_SCALAR = /^(_?FieldSet|_Any|link__Import|federation__\w+)$/;
@@ -148,10 +142,7 @@ function addResolvers(schema: GraphQLSchema, policies: ReadonlySet<string>): voi
   }
 }
 
-/**
- * Returns what is wrong with the places of directives, each with its own: `applyCached` reads those
- * of fields and types only.
- */
+/** `applyCached` reads directives on fields and types only. */
 export function misplacedDirectives(schema: GraphQLSchema): string[] {
   const definitions = Object.values(schema.getTypeMap()).flatMap(({ astNode, extensionASTNodes = [] }) =>
     [astNode, ...extensionASTNodes].filter((node) => node != null),
@@ -164,16 +155,13 @@ export function misplacedDirectives(schema: GraphQLSchema): string[] {
 
 const OWN = /"@(cached|invalidates)"/;
 
-/**
- * Returns where the directive at a coordinate is, such as `schema.graphql:4:7 `. Empty: in no file.
- */
+/** Returns where the directive at a coordinate is: `schema.graphql:4:7 `. Empty: in no file. */
 export function placeOf(schema: GraphQLSchema, coordinate = ""): string {
   const [typeName = ""] = coordinate.split(".");
   const found = [...directivesAt(schema, coordinate), ...directivesAt(schema, typeName)];
   return textOf(found[0]?.loc);
 }
 
-/** Returns `@cached` and `@invalidates` on a field or type. */
 function directivesAt(schema: GraphQLSchema, coordinate: string): DirectiveNode[] {
   const [typeName = "", fieldName] = coordinate.split(".");
   const type = schema.getType(typeName);

@@ -2,10 +2,7 @@ import { describeSetting, inOneLine, messageOf, optionInvalid } from "../../core
 import { checkOptionNames } from "../../core/base/option-names.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
 
-/**
- * Returns a function that asks the option `allow` of the resolvers that `caller` returns, and logs
- * the first exception of it. Throws `CACHED_OPTION_INVALID` if it is missing: there is no default.
- */
+/** Returns what asks the option `allow`, and logs its first exception. There is no default. */
 export function checkedAllow(options: unknown, caller: string, logger: Logger): (context: unknown) => Promise<boolean> {
   if (typeof options === "object" && options !== null) checkOptionNames(options, caller, ["allow"]);
   const { allow } = (options ?? {}) as { readonly allow?: Allow };
@@ -24,9 +21,7 @@ export function checkedAllow(options: unknown, caller: string, logger: Logger): 
 
 type Allow = (context: never) => unknown;
 
-/**
- * Whether `allow` returns exactly true for this context. Never rejects: an exception denies access.
- */
+/** Whether `allow` returns exactly true. Never rejects: an exception denies access. */
 export async function isAllowed(allow: Allow, context: unknown, report?: (error: unknown) => void): Promise<boolean> {
   try {
     return (await allow(context as never)) === true;

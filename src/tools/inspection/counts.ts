@@ -16,7 +16,6 @@ export const talliesOf = (counters: Counters): Tallies =>
     return [coordinate, tally] as const;
   });
 
-/** Returns what has been counted since `before`; empty if nothing has. */
 export function since(before: Tallies, now: Tallies): Tallies {
   const old = new Map(before);
   return now.flatMap(([coordinate, tally]) => {
@@ -28,16 +27,9 @@ export function since(before: Tallies, now: Tallies): Tallies {
   });
 }
 
-/**
- * Returns the sum of what the processes have counted. `process`: the id of the only one that is
- * wanted. Throws `CACHED_OPTION_INVALID` if none has this id.
- */
-export function describeCounts(
-  reports: readonly ProcessReport[],
-  process: string | null | undefined,
-  now: number,
-): CacheCounts {
-  const wanted = reports.filter(({ info }) => process === undefined || process === null || info.id === process);
+/** `process`: the id of the only one that is wanted; null: all. */
+export function describeCounts(reports: readonly ProcessReport[], process: string | null, now: number): CacheCounts {
+  const wanted = reports.filter(({ info }) => process === null || info.id === process);
   if (wanted.length === 0)
     throw optionInvalid("cacheInspection.counts: `process`: expected the id of a process in `processes`, got another");
   const known = wanted.flatMap(({ details }) => details ?? []);
@@ -60,10 +52,10 @@ export function describeCounts(
   };
 }
 
-/** What was counted, by the beginning of the minute; since the start for undefined. */
+/** By the beginning of the minute; undefined: since the start. */
 type Sums = Map<number | undefined, Record<string, number>>;
 
-/** With many fields these are many objects, so they are made only if they are asked for. */
+/** The counts of many fields are many objects: they are made only if they are asked for. */
 const seriesOf = (coordinate: string | null, sums: Sums): CacheCountSeries => ({
   coordinate,
   get sinceStart() {
@@ -77,7 +69,10 @@ const seriesOf = (coordinate: string | null, sums: Sums): CacheCountSeries => ({
 });
 
 function countOf(tally: Tally): CacheCount {
-  const counters = Object.fromEntries(COUNTERS.map((name) => [name, tally[name] ?? 0])) as Counted;
+  const counters = Object.fromEntries(COUNTERS.map((name) => [name, tally[name] ?? 0])) as Record<
+    (typeof COUNTERS)[number],
+    number
+  >;
   // A newer release may report reasons that this one does not know.
   const bypasses = BYPASS_REASONS.map((reason) => ({ reason, reads: tally[`bypass.${reason}`] ?? 0 }))
     .filter(({ reads }) => reads > 0)
@@ -88,8 +83,6 @@ function countOf(tally: Tally): CacheCount {
   const servedWithoutLoad = wanted <= 0 ? null : (hit + stale + coalesced) / wanted;
   return { ...counters, bypassedOnPurpose, bypasses, servedWithoutLoad, loadMs: durationsOf(tally) };
 }
-
-type Counted = Record<(typeof COUNTERS)[number], number>;
 
 function durationsOf(tally: Tally): CacheDurations {
   const buckets = new Map(

@@ -88,7 +88,6 @@ export async function describeEntry(
   };
 }
 
-/** Returns the entry that is named, its policy, and the tags that are known before a load. */
 function placeOf(parts: CacheParts, args: CacheInspectionEntryArgs) {
   // A client passes null for a variable that it does not set.
   const given = Object.entries(args).filter(([, value]) => value !== undefined && value !== null);
@@ -104,7 +103,7 @@ function placeOf(parts: CacheParts, args: CacheInspectionEntryArgs) {
 
 type Place = ReturnType<typeof placeOf>;
 
-/** Returns a value as a reader finds it. Undefined if it cannot be read. */
+/** Undefined if it cannot be read. */
 function valueIn({ invalidations, packing, longestMs }: CacheParts, { key, policy }: Place, entry: Entry, now: number) {
   const parts = isPlausible(entry, now, invalidations, longestMs) ? partsIn(entry, key, packing) : undefined;
   if (parts === undefined) return undefined;
@@ -124,10 +123,7 @@ function valueIn({ invalidations, packing, longestMs }: CacheParts, { key, polic
 
 type Value = NonNullable<ReturnType<typeof valueIn>>;
 
-/**
- * One way to invalidate an entry, and the positions at which it last was; 0: not since the log of
- * invalidations goes back.
- */
+/** One way to invalidate an entry, and the positions at which it last was; 0: not in the log. */
 interface Way extends Readonly<Record<InvalidatingKind, number>> {
   readonly reason: CacheEntryReasonCode;
   readonly subjects: readonly Subject[];
@@ -230,10 +226,7 @@ const USES: Readonly<Partial<Record<Freshness, CacheEntryUse>>> = {
 const useOf = ({ freshness, isSoft }: Value): CacheEntryUse =>
   freshness === "fresh" && isSoft ? "STALE" : (USES[freshness] ?? "NONE");
 
-/**
- * Returns the invalidation that has named one of the subjects at that time, as the clocks of two
- * processes agree on it.
- */
+/** Returns the invalidation that has named one of the subjects at about that time. */
 function eventAt(
   events: readonly CacheEvent[],
   subjects: readonly Subject[],
@@ -252,10 +245,7 @@ function eventAt(
     .sort((a, b) => distanceOf(a) - distanceOf(b))[0];
 }
 
-/**
- * By how much the time of a process may differ from that of the store, and how long an invalidation
- * may take.
- */
+/** Between a process and the store, with the time that an invalidation takes. */
 const CLOCK_ERROR_MS = 10_000;
 
 function leaseOf({ token = "", gen, untilAt, hasWaiters = false }: Entry, now: number, toDate: (at: number) => string) {
@@ -269,12 +259,7 @@ function leaseOf({ token = "", gen, untilAt, hasWaiters = false }: Entry, now: n
   } satisfies CacheEntryLease;
 }
 
-/**
- * A lease that would be held for longer, or begin later, is one whose `gen` does not begin with a
- * time.
- */
+/** The `gen` of a lease that would be held for longer does not begin with a time. */
 const MAX_LEASE_MS = 24 * 3_600_000;
-/**
- * By how much two processes may take the time of a store for different ones: a second on memcached.
- */
+/** Two processes may take the time of a store for different ones: by a second on memcached. */
 const MAX_CLOCK_ERROR_MS = 5_000;

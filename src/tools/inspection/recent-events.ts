@@ -18,7 +18,6 @@ export class RecentEvents {
     this.#clock = clock;
   }
 
-  /** A listener for all events but the frequent ones. */
   readonly record = (event: AnyEvent): void => {
     if (!isKept(event)) return;
     const texts = event as Partial<Record<string, string>>;
@@ -63,9 +62,7 @@ const MAX_EVENTS = 100;
 /** How many coordinates and digests of tags an event has at most. */
 const MAX_NAMES = 100;
 
-/**
- * Whether an event is kept. One that is published for every read, load or operation must not be.
- */
+/** An event that is published for every read, load or operation must not be kept. */
 function isKept(event: AnyEvent): boolean {
   switch (event.name) {
     case "load.started":

@@ -2,7 +2,7 @@ import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { isTime } from "../../core/base/clock.js";
 import type { RecentEvent } from "./recent-events.js";
 
-/** What a process says of itself. Times are those of its clock, in milliseconds since 1970. */
+/** Times are those of the process, in milliseconds since 1970. */
 export interface ProcessInfo {
   /** 16 hexadecimal digits. */
   readonly id: string;
@@ -22,9 +22,7 @@ export interface ProcessReport {
 
 export interface ReportDetails {
   readonly total: Tallies;
-  /**
-   * The same by minute of the clock, for the last ten: when it began, and what was counted in it.
-   */
+  /** The same by minute of the clock, for the last ten: when it began, and its counts. */
   readonly minutes: readonly (readonly [at: number, tallies: Tallies])[];
   readonly events: readonly RecentEvent[];
 }
@@ -42,14 +40,13 @@ export const MINUTE_MS = 60_000;
 
 /** The version of the format. Reports of releases with another one are not read. */
 const FORMAT = 1;
-/** The largest report that is read. */
 const MAX_TEXT_BYTES = 16 * 1024 * 1024;
 /** How much text is read for one answer; the last report may go beyond it. */
 const MAX_INFLATED_BYTES = 64 * 1024 * 1024;
 /** Deflated bytes become at most so many each. */
 const MAX_INFLATION = 1_032;
 
-/** Writes JSON, compressed: a fifth of its size. */
+/** JSON, compressed to a fifth. */
 export const writeReport = (report: ProcessReport): Buffer =>
   deflateRawSync(JSON.stringify({ format: FORMAT, ...report }), { level: 1 });
 
@@ -101,10 +98,7 @@ const MAX_TEXT_LENGTH = 1_000;
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 const isInt = (value: unknown): boolean => ((value as number) | 0) === value;
-/**
- * Sums of a thousand processes are finite, and every bucket has a duration. The durations of many
- * loads at once add up to more than time.
- */
+/** Sums of a thousand processes are finite. Durations of loads at once add up to more than time. */
 const isTally = (value: unknown): boolean =>
   isObject(value) &&
   Object.entries(value).every(
@@ -129,11 +123,7 @@ const EVENT = {
   invalidation: (value: unknown) => value === null || hasForm(value, INVALIDATION),
 };
 
-const DETAILS = {
-  total: TALLIES,
-  minutes: [{ 0: 0, 1: TALLIES }],
-  events: [EVENT],
-};
+const DETAILS = { total: TALLIES, minutes: [{ 0: 0, 1: TALLIES }], events: [EVENT] };
 
 const REPORT = {
   format: (value: unknown) => value === FORMAT,

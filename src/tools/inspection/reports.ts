@@ -24,9 +24,9 @@ import {
 export class Reports {
   readonly #parts: ReportsParts;
   readonly #startedAt: number;
-  /** What was counted in the last minutes, without the one that is not over. */
+  /** Without the one that is not over. */
   #minutes: ReportDetails["minutes"] = [];
-  /** When the minute began that is not over, and what had been counted before. */
+  /** The one that is not over: when it began, and what had been counted before. */
   #minute: readonly [at: number, before: Tallies];
   #state: "new" | "running" | "closed" = "new";
   #isWanted = false;
@@ -60,10 +60,7 @@ export class Reports {
     if (wasRunning) await this.#write();
   }
 
-  /**
-   * Returns the reports: that of this process, and then the others, the last one first. Never
-   * rejects.
-   */
+  /** Returns that of this process, and then the others, the last one first. Never rejects. */
   async read(): Promise<KnownReports> {
     const { clock } = this.#parts;
     const now = clock.now();
@@ -167,17 +164,17 @@ export class Reports {
 }
 
 const REPORT_EVERY_MS = 5_000;
-/** For how long the reports that were read are shown to others who ask. */
+/** For how long what was read is shown to others who ask. */
 const SHARED_MS = 1_000;
 /** For how long a process is listed after its last report. */
 const KEPT_MS = 60_000;
 const KEPT_MINUTES = 10;
-/** The largest report that every store takes. */
+/** What every store takes. */
 const MAX_BYTES = 900_000;
 
 const minuteAt = (at: number): number => Math.floor(at / MINUTE_MS) * MINUTE_MS;
 
-/** What is known of the processes. `missing`: why others are not there. */
+/** `missing`: why other processes are not there. */
 export interface KnownReports {
   readonly reports: readonly ProcessReport[];
   readonly missing: string | null;

@@ -48,7 +48,7 @@ export function inspectionResolvers<Context>(
     CacheInspection: {
       entry: (view, args) => coded(() => describeEntry(parts, args, () => eventsIn(view))),
       policies: () => describePolicies(parts),
-      counts: (view, { process }) =>
+      counts: (view, { process = null }) =>
         coded(async () => describeCounts((await view.reports()).reports, process, wallTimeOf(parts.clock))),
       processes: async (view) => describeProcesses(await view.reports(), parts),
       missing: async (view) => (await view.reports()).missing,
@@ -78,10 +78,7 @@ export interface InspectionOptions<Context = never> {
   readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
 }
 
-/**
- * The parts of a cache as `createCache` assembles them: those of the core, and the reports of all
- * processes.
- */
+/** What `createCache` assembles. */
 export interface InspectedParts extends CacheParts {
   readonly reports: Reports;
 }
@@ -127,10 +124,7 @@ async function eventsIn(view: View): Promise<readonly CacheEvent[]> {
     .map(({ process, event: { at, ...event } }) => ({ ...event, process, at: new Date(at).toISOString() }));
 }
 
-/**
- * Rejects with a GraphQL error for one of this package: servers send its message and code to
- * clients, and may mask others.
- */
+/** Servers send the message and code of a GraphQL error to clients, and may mask others. */
 async function coded<Result>(run: () => Promise<Result>): Promise<Result> {
   try {
     return await run();

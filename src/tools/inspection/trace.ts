@@ -4,10 +4,7 @@ import { type Observer, OVERRIDES } from "../../core/loader/request-states.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 import { isAllowed } from "./access.js";
 
-/**
- * Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter, which has `others`
- * as well; the message names `caller`.
- */
+/** Throws `CACHED_OPTION_INVALID` unless these are options of an adapter, which has `others`. */
 export function checkTraceOptions(options: unknown, caller: string, others: readonly string[] = []): void {
   const allow = (options as { allow?: unknown } | null | undefined)?.allow;
   const isObject = typeof options === "object" && options !== null;
@@ -18,10 +15,7 @@ export function checkTraceOptions(options: unknown, caller: string, others: read
   checkOptionNames(options, caller, ["allow", ...others]);
 }
 
-/**
- * Returns `extensions.cached` of a request, whose extensions may be anything. False and null
- * request nothing.
- */
+/** Returns `extensions.cached` of a request. False and null request nothing. */
 export function requestedTrace(extensions: unknown): unknown {
   const requested = typeof extensions === "object" ? (extensions as { cached?: unknown } | null)?.cached : undefined;
   return requested === false || requested === null ? undefined : requested;
@@ -29,10 +23,7 @@ export function requestedTrace(extensions: unknown): unknown {
 
 const OR = new Intl.ListFormat("en-GB", { type: "disjunction" });
 
-/**
- * Returns the mistake in a requested trace other than true. `overrides`: the values that override
- * the cache.
- */
+/** `overrides`: the values other than true, which override the cache. */
 export function mistakeInTrace(requested: unknown, overrides: readonly string[]): TraceMistake {
   const known = OR.format(["true", ...overrides.map((one) => JSON.stringify(one))]);
   const remedy = OVERRIDES.some((one) => one === requested)
@@ -52,10 +43,7 @@ export class TraceRecorder implements Observer {
   }
 }
 
-/**
- * Returns the response's extensions with the trace, or what is wrong, added; undefined if `allow`
- * denies it. Never rejects.
- */
+/** Adds the trace, or what is wrong, to the extensions. Undefined if `allow` denies it. */
 export async function tracedExtensions<Context>(
   extensions: Readonly<Record<string, unknown>> | undefined,
   trace: TraceRecorder | TraceMistake,
