@@ -105,13 +105,9 @@ export function checkOptionsObject(options: unknown, caller: string): asserts op
   throw optionInvalid(`${caller}: expected an object of options, got ${describeSetting(options)}`);
 }
 
-/**
- * What a terminal or a reader of log lines takes for something else than text, U+2028 and U+2029
- * included.
- */
+/** What a terminal or a reader of log lines takes for something else than text. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** Returns `text` with `replace` in the place of control characters. */
 export const withoutControls = (text: string, replace: (character: string) => string): string =>
   text.replaceAll(UNPRINTABLE, replace);
 

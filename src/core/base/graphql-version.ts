@@ -52,10 +52,7 @@ export function variablesOf(
   return values === undefined ? undefined : coercedVariables(values);
 }
 
-/**
- * Returns variable values of the same form, with each record of them replaced by what `replace`
- * returns.
- */
+/** Returns variable values of the same form. */
 export function mapVariables(
   values: VariableValues,
   replace: (record: Readonly<Record<string, unknown>>) => object,
@@ -66,7 +63,7 @@ export function mapVariables(
   return mapped as VariableValues;
 }
 
-/** What `mapVariables` has split: looking at their records might count as a read of them. */
+/** Made by `mapVariables`: looking at their records might count as a read of them. */
 const MAPPED = new WeakSet<object>();
 
 export const noVariables = (): VariableValues => (major >= 17 ? { sources: {}, coerced: {} } : {}) as VariableValues;
@@ -141,7 +138,6 @@ export function executionOf(info: GraphQLResolveInfo): Execution {
   return { owner: variableValues, signal: typeof signal === "object" ? (signal ?? undefined) : undefined };
 }
 
-/** An `info`, as far as it says which execution it belongs to. */
 export type ExecutionInfo = GraphQLResolveInfo;
 
 /** Whether the variable values of an `info` alone say which execution it belongs to. */
@@ -154,10 +150,7 @@ function rootOf(path: GraphQLResolveInfo["path"]): object {
   return root;
 }
 
-/**
- * Returns a copy of `info` with other properties. What it inherits stays: Grafast has most of an
- * `info` in its prototype.
- */
+/** Returns a copy of `info` that inherits the same: Grafast has most of an `info` in its prototype. */
 export const infoWith = <Info extends object, Own extends object>(info: Info, own: Own): Info & Own =>
   Object.assign(Object.create(Object.getPrototypeOf(info) as object) as object, info, own);
 

@@ -29,10 +29,7 @@ export interface KnownSpellings {
   readonly meanings?: Meanings;
 }
 
-/**
- * Returns the mistake of a name that is not known, with the known names and the one that was
- * probably meant.
- */
+/** Returns the mistake, with the known names and the one that was probably meant. */
 export function unknownName(name: string, names: KnownSpellings, place = name): string {
   const { kind, known } = names;
   const list = known.map((one) => `\`${one}\``).join(", ");
@@ -43,10 +40,7 @@ export function unknownName(name: string, names: KnownSpellings, place = name): 
 export const unknownOption = (name: string, known: readonly string[]): string =>
   `\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`;
 
-/**
- * Returns a question that names what was probably meant, to end a mistake with. Empty if nothing is
- * close.
- */
+/** Returns the end of a mistake, which asks for what was probably meant. */
 export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownSpellings, "kind">): string {
   const plain = plainOf(name);
   const meaning = Object.hasOwn(meanings, plain) ? meanings[plain] : undefined;

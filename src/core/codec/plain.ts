@@ -96,37 +96,22 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
   if (depth >= MAX_DEPTH) throw new Unstorable(`more than ${MAX_DEPTH} levels of nesting, or a cycle,`, "");
   if (nodeTypes.isProxy(value)) return plainOfInstance(value, "a Proxy", depth, walk);
   const type = builtInOf(value);
-  const { writeBytes } = walk.dialect;
-  switch (type) {
-    case "Object":
-    case "Bare":
-      return plainOfFields(value, type, depth, walk);
-    case "Array":
-      return plainOfList(value as readonly unknown[], depth, walk);
-    case "Date":
-      return plainOfExtended(value, depth, walk) ?? tagged("d", String((value as Date).getTime()), walk);
-    case "Buffer":
-      count((value as Buffer).byteLength, walk);
-      return plainOfExtended(value, depth, walk) ?? tagged("b", writeBytes(value as Buffer), walk);
-    case "Uint8Array":
-      count((value as Uint8Array).byteLength, walk);
-      return plainOfExtended(value, depth, walk) ?? tagged("y", writeBytes(value as Uint8Array), walk);
-    case "Map": {
-      const pairOf = ([key, member]: [unknown, unknown]): unknown => [
-        step(key, ".keys()", depth, walk),
-        step(member, ".values()", depth, walk),
-      ];
-      return (
-        plainOfExtended(value, depth, walk) ?? tagged("m", Array.from(value as Map<unknown, unknown>, pairOf), walk)
-      );
-    }
-    case "Set": {
-      const memberOf = (member: unknown): unknown => step(member, ".values()", depth, walk);
-      return plainOfExtended(value, depth, walk) ?? tagged("s", Array.from(value as Set<unknown>, memberOf), walk);
-    }
-    default:
-      return plainOfInstance(value, `an instance of ${className(Object.getPrototypeOf(value))}`, depth, walk);
-  }
+  if (type === "Object" || type === "Bare") return plainOfFields(value, type, depth, walk);
+  if (type === "Array") return plainOfList(value as readonly unknown[], depth, walk);
+  if (type === undefined)
+    return plainOfInstance(value, `an instance of ${className(Object.getPrototypeOf(value))}`, depth, walk);
+  if (nodeTypes.isUint8Array(value)) count(value.byteLength, walk);
+  const replaced = plainOfExtended(value, depth, walk);
+  if (replaced !== undefined) return replaced;
+  const keyOf = (key: unknown): unknown => step(key, ".keys()", depth, walk);
+  const memberOf = (member: unknown): unknown => step(member, ".values()", depth, walk);
+  if (nodeTypes.isUint8Array(value))
+    return tagged(type === "Buffer" ? "b" : "y", walk.dialect.writeBytes(value), walk);
+  if (nodeTypes.isMap(value))
+    return tagged("m", Array.from(value, ([key, member]) => [keyOf(key), memberOf(member)]), walk);
+  return nodeTypes.isSet(value)
+    ? tagged("s", Array.from(value, memberOf), walk)
+    : tagged("d", String((value as Date).getTime()), walk);
 }
 
 /** Converts a value that only a value type can store. If there is none, throws about `what`. */
@@ -150,7 +135,7 @@ function plainOfInstance(value: object, what: string, depth: number, walk: Walk,
   return tagged("c", [name, step(type.encode(value as never), ".encode()", depth, walk)], walk);
 }
 
-/** The names of larger byte arrays are not checked: listing them takes longer than storing them. */
+/** Listing the names of larger byte arrays takes longer than storing them. */
 const MAX_CHECKED_BYTES = 4096;
 
 /** Undefined if the properties of a Date, Map, Set or byte array are its content only. */

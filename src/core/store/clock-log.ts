@@ -143,10 +143,7 @@ export function readHead(bytes: Buffer | undefined): ClockHead | undefined {
   return { epoch, position, nonce: bytes.toString("latin1", 24, 32), beginsAt, endsAt, floor };
 }
 
-/**
- * Whether a store has replied to an append with the head after the last of `records`, which an
- * invalidation must have to count as confirmed.
- */
+/** Whether it is the head after the last of `records`: only then an invalidation is confirmed. */
 export function isHeadAfter(bytes: Buffer | undefined, records: readonly Buffer[]): boolean {
   const last = records.at(-1);
   const head = readHead(bytes);

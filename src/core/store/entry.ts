@@ -94,5 +94,4 @@ export const areLoadsShareable = ({ body }: Entry): boolean =>
 /** Whether only those may use a value who wait for its load, since it is not kept. */
 export const isForWaiters = ({ freshUntilAt }: Pick<Entry, "freshUntilAt">): boolean => freshUntilAt < 0;
 
-/** Returns the `freshMs` of such a value. */
 export const freshMsForWaiters = (grantedAt: number): number => -grantedAt - 1;
