@@ -20,7 +20,6 @@ const RANKS: Readonly<Record<string, number>> = {
   generated: 2,
   store: 3,
   memory: 3.5,
-  "option-rules.ts": 1.7,
   tier: 4,
   loader: 5,
   "schema-rules.ts": 5,

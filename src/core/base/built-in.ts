@@ -64,3 +64,6 @@ const NATIVE = /^function (\w+)\(\) \{\s*\[native code\]\s*\}$/;
 /** Whether a function is the class of JavaScript of this name, of any realm. */
 export const isNativeClass = (value: unknown, name: string): boolean =>
   typeof value === "function" && NATIVE.exec(Function.prototype.toString.call(value))?.[1] === name;
+
+export const hasMethod = (value: unknown, name: PropertyKey): boolean =>
+  typeof (value as Readonly<Record<PropertyKey, unknown>> | null | undefined)?.[name] === "function";

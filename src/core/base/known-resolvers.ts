@@ -5,16 +5,12 @@ import { defaultFieldResolver, type GraphQLField, type GraphQLSchema, isObjectTy
  * those of all fields later, in place.
  */
 export class KnownResolvers {
-  readonly #known = new WeakMap<AnyField, { readonly has: boolean; readonly resolve: AnyField["resolve"] }>();
-  /**
-   * The coordinates of the schemas that applyCached has returned, and the resolvers of their
-   * fields.
-   */
+  readonly #known = new WeakMap<AnyField, AnyField["resolve"]>();
+  /** Of the schemas that applyCached has returned. */
   readonly #applied = { coordinates: new Set<string>(), resolvers: new WeakSet<object>() };
 
   add(schema: GraphQLSchema): void {
-    for (const [, field] of fieldsOf(schema))
-      if (!this.#known.has(field)) this.#known.set(field, { has: hasResolver(field), resolve: field.resolve });
+    for (const [, field] of fieldsOf(schema)) if (!this.#known.has(field)) this.#known.set(field, field.resolve);
   }
 
   addApplied(schema: GraphQLSchema): void {
@@ -31,13 +27,20 @@ export class KnownResolvers {
    * permissions.
    */
   isWrapped(coordinate: string, field: AnyField): boolean {
-    const { resolve } = this.#known.get(field) ?? field;
-    if (resolve === undefined || resolve === defaultFieldResolver) return false;
-    return this.#applied.coordinates.has(coordinate) && !this.#applied.resolvers.has(resolve);
+    const resolve = this.#resolverOf(field);
+    const { coordinates, resolvers } = this.#applied;
+    return resolve !== undefined && coordinates.has(coordinate) && !resolvers.has(resolve);
   }
 
+  /** Unlike for `hasOwnResolver`, one that a cache has wrapped counts. */
   has(field: AnyField): boolean {
-    return this.#known.get(field)?.has ?? hasResolver(field);
+    return this.#resolverOf(field) !== undefined;
+  }
+
+  /** Undefined for the default resolver. */
+  #resolverOf(field: AnyField): AnyField["resolve"] {
+    const resolve = this.#known.has(field) ? this.#known.get(field) : field.resolve;
+    return resolve === defaultFieldResolver ? undefined : resolve;
   }
 }
 
@@ -49,9 +52,3 @@ function* fieldsOf(schema: GraphQLSchema): Generator<readonly [coordinate: strin
     for (const field of Object.values(type.getFields())) yield [`${type.name}.${field.name}`, field];
   }
 }
-
-/**
- * Unlike for `hasOwnResolver`, every function but the default resolver counts, such as one that a
- * cache has wrapped.
- */
-const hasResolver = ({ resolve }: AnyField): boolean => resolve !== undefined && resolve !== defaultFieldResolver;

@@ -1,4 +1,4 @@
-import { CachedError, checkOptionsObject } from "./errors.js";
+import { checkOptionsObject, describeSetting, optionInvalid } from "./errors.js";
 import { OPTIONS_OF } from "./option-owners.js";
 
 /**
@@ -14,16 +14,42 @@ export function checkOptionNames(
   checkOptionsObject(options, caller);
   const unknown = Object.keys(options).find((name) => !known.includes(name));
   if (unknown !== undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `${caller}: ${unknownName(unknown, { kind: "option", known, meanings })}`,
-    );
+    throw optionInvalid(`${caller}: ${unknownName(unknown, { kind: "option", known, meanings })}`);
+}
+
+/** The options of a function by name, each with a test and with what it expects. */
+export type OptionRules<Name extends string = string> = Readonly<
+  Record<Name, readonly [isValid: (value: unknown) => boolean, expected: string]>
+>;
+
+/**
+ * Throws one `CACHED_OPTION_INVALID` with every mistake in `options`. Those that are not `required`
+ * can be undefined.
+ */
+export function checkOptionRules(
+  options: unknown,
+  caller: string,
+  rules: OptionRules,
+  required: readonly string[] = [],
+): void {
+  checkOptionsObject(options, caller);
+  const given = { ...Object.fromEntries(required.map((name) => [name, undefined])), ...options };
+  const mistakes = Object.entries(given).flatMap(([name, value]: [string, unknown]): string[] => {
+    const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
+    const known = Object.keys(rules);
+    if (rule === undefined)
+      return [`\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`];
+    const [isValid, expected] = rule;
+    if ((value === undefined && !required.includes(name)) || isValid(value)) return [];
+    return [`\`${name}\`: expected ${expected}, got ${describeSetting(value)}`];
+  });
+  if (mistakes.length > 0) throw optionInvalid(`${caller}: ${mistakes.join("; ")}`);
 }
 
 /** What a name of another library means here, by the name in lower case without separators. */
 export type Meanings = Readonly<Record<string, string>>;
 
-export interface KnownSpellings {
+interface KnownSpellings {
   readonly kind: string;
   readonly known: readonly string[];
   readonly meanings?: Meanings;
@@ -35,10 +61,6 @@ export function unknownName(name: string, names: KnownSpellings, place = name): 
   const list = known.map((one) => `\`${one}\``).join(", ");
   return `\`${place}\`: unknown ${kind}; expected ${known.length === 0 ? "none" : `one of ${list}`}${didYouMean(name, names)}`;
 }
-
-/** The same for options of an adapter, whose other mistakes are listed with it. */
-export const unknownOption = (name: string, known: readonly string[]): string =>
-  `\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`;
 
 /** Returns the end of a mistake, which asks for what was probably meant. */
 export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownSpellings, "kind">): string {

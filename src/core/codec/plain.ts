@@ -1,5 +1,5 @@
 import { types as nodeTypes } from "node:util";
-import { type BuiltIn, builtInOf, hasNativeConstructor } from "../base/built-in.js";
+import { type BuiltIn, builtInOf, hasMethod, hasNativeConstructor } from "../base/built-in.js";
 import { ignoreRejection, notPromise } from "../base/deferred.js";
 import { TooLarge, Unreadable, Unstorable } from "./codec.js";
 import { PromiseFound } from "./settled.js";
@@ -349,9 +349,6 @@ const isNative = (type: unknown): boolean =>
 /** Whether a class comes with Node.js, as Headers does. */
 const isOfPlatform = (name: string, type: unknown): boolean =>
   (globalThis as Readonly<Record<string, unknown>>)[name] === type;
-
-const hasMethod = (value: object, name: PropertyKey): boolean =>
-  typeof (value as Readonly<Record<PropertyKey, unknown>>)[name] === "function";
 
 const isStream = (value: object): boolean =>
   hasMethod(value, "pipe") || hasMethod(value, "getReader") || hasMethod(value, Symbol.asyncIterator);

@@ -1,4 +1,4 @@
-import { builtInOf } from "../base/built-in.js";
+import { builtInOf, hasMethod } from "../base/built-in.js";
 import { ignoreRejection, notPromise } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
 
@@ -36,12 +36,10 @@ export function expectedOfTypes(types: unknown): string | undefined {
     if (RESERVED.includes(name)) return [`\`${name}\` is a reserved name`];
     if (!/^[A-Za-z_][\w.-]{0,63}$/.test(name))
       return [`${JSON.stringify(name)} is not a name of letters, digits and _ . -`];
-    const has = (method: string): boolean =>
-      typeof type === "object" && type !== null && typeof (type as Record<string, unknown>)[method] === "function";
-    const missing = ["is", "encode", "decode"].filter((method) => !has(method));
+    const missing = ["is", "encode", "decode"].filter((method) => typeof type !== "object" || !hasMethod(type, method));
     if (missing.length > 0) return [`\`${name}\` is missing ${missing.join(" and ")}`];
-    const { keyOf } = type as Partial<ValueType>;
-    return keyOf === undefined || has("keyOf") ? [] : [`the \`keyOf\` of \`${name}\` is not a function`];
+    const { keyOf } = type as { keyOf?: unknown };
+    return keyOf === undefined || typeof keyOf === "function" ? [] : [`the \`keyOf\` of \`${name}\` is not a function`];
   });
   return mistakes.length === 0 ? undefined : `${shape} (${mistakes.join("; ")})`;
 }

@@ -10,8 +10,7 @@ export {
   within,
 } from "../base/clock.js";
 export { describeSetting, inOneLine, messageOf } from "../base/errors.js";
-export { checkOptionNames } from "../base/option-names.js";
-export { checkOptionRules, type OptionRules } from "../base/option-rules.js";
+export { checkOptionNames, checkOptionRules, type OptionRules } from "../base/option-names.js";
 export type { Subject } from "../keys/key.js";
 export { errorTypeOf } from "../telemetry/error-type.js";
 export type { ConnectionUse } from "../telemetry/events.js";

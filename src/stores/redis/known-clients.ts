@@ -1,5 +1,5 @@
+import { hasMethod } from "../../core/base/built-in.js";
 import { describeSetting } from "../../core/base/errors.js";
-import { hasMethod } from "../../core/base/option-rules.js";
 import type { ClientPort, IoredisClient, NodeRedisClient, RedisClient } from "./client-port.js";
 import { ioredisPort } from "./ioredis-port.js";
 import { type NodeRedisOptions, nodeRedisPort } from "./node-redis-port.js";
