@@ -150,7 +150,7 @@ function rootOf(path: GraphQLResolveInfo["path"]): object {
   return root;
 }
 
-/** Returns a copy of `info` that inherits the same: Grafast has most of an `info` in its prototype. */
+/** Returns a copy of `info` with its prototype, in which Grafast has most of an `info`. */
 export const infoWith = <Info extends object, Own extends object>(info: Info, own: Own): Info & Own =>
   Object.assign(Object.create(Object.getPrototypeOf(info) as object) as object, info, own);
 

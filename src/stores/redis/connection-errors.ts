@@ -12,7 +12,7 @@ export class ConnectionErrors {
     this.#port = port;
   }
 
-  /** Returns why there is no connection to `node`. Undefined if there is one, or it is not known. */
+  /** Returns why there is no connection to `node`, if that is so and the reason known. */
   of(node: string): Error | undefined {
     const own = this.#last.get("");
     if (own !== undefined) return own;

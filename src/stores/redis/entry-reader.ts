@@ -118,7 +118,7 @@ export class ServerTimes {
     this.#clock = clock;
   }
 
-  /** Returns the node's time at an instant of this process. Undefined if no TIME reply is recent. */
+  /** Returns the node's time at an instant of this process, if a TIME reply is recent. */
   now(node: string, at = this.#clock.now()): number | undefined {
     const known = this.#known.get(node);
     if (known === undefined) return undefined;
