@@ -105,10 +105,13 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
   if (replaced !== undefined) return replaced;
   const keyOf = (key: unknown): unknown => step(key, ".keys()", depth, walk);
   const memberOf = (member: unknown): unknown => step(member, ".values()", depth, walk);
-  if (nodeTypes.isUint8Array(value))
-    return tagged(type === "Buffer" ? "b" : "y", walk.dialect.writeBytes(value), walk);
+  if (nodeTypes.isUint8Array(value)) return tagged(type === "Buffer" ? "b" : "y", walk.dialect.writeBytes(value), walk);
   if (nodeTypes.isMap(value))
-    return tagged("m", Array.from(value, ([key, member]) => [keyOf(key), memberOf(member)]), walk);
+    return tagged(
+      "m",
+      Array.from(value, ([key, member]) => [keyOf(key), memberOf(member)]),
+      walk,
+    );
   return nodeTypes.isSet(value)
     ? tagged("s", Array.from(value, memberOf), walk)
     : tagged("d", String((value as Date).getTime()), walk);

@@ -75,23 +75,17 @@ export const NO_EPOCH = "\0".repeat(8);
 /** The body of an `uncacheable` entry whose value is too large. Readers may share its loads. */
 export const TOO_LARGE_MARK: Uint8Array = Uint8Array.of(1);
 
-/**
- * The body of an `uncacheable` entry whose value cannot be encoded or depends on more than any key.
- * Every reader loads for itself.
- */
+/** The same of one that cannot be encoded, or depends on more than any key. Readers share nothing. */
 export const UNSERIALIZABLE_MARK: Uint8Array = Uint8Array.of(2);
 
-/** The body of an `uncacheable` entry whose load has asked not to store its result. */
+/** The same of one whose load has asked not to store its result. */
 export const SKIPPED_MARK: Uint8Array = Uint8Array.of(3);
 
-/**
- * Returns whether readers can share the loads of an `uncacheable` entry, since its value can be
- * encoded.
- */
+/** Whether readers can share the loads of an `uncacheable` entry: its value can be encoded. */
 export const areLoadsShareable = ({ body }: Entry): boolean =>
   body.length === 1 && (body[0] === TOO_LARGE_MARK[0] || body[0] === SKIPPED_MARK[0]);
 
-/** Whether only those may use a value who wait for its load, since it is not kept. */
+/** Whether only those who wait for the load of a value may use it, since it is not kept. */
 export const isForWaiters = ({ freshUntilAt }: Pick<Entry, "freshUntilAt">): boolean => freshUntilAt < 0;
 
 export const freshMsForWaiters = (grantedAt: number): number => -grantedAt - 1;

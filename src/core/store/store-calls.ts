@@ -7,7 +7,7 @@ import type { Store } from "./store.js";
 
 /**
  * Calls a store: each call within its time budget, through the breaker of its node, reported,
- * measured and traced. What the store itself says in answer may be anything.
+ * measured and traced.
  */
 export class StoreCalls {
   readonly #store: Store;

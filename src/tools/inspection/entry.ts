@@ -54,9 +54,7 @@ export async function describeEntry(
   const stored = entry?.state === "value" ? entry : undefined;
   const value = stored && valueIn(parts, place, stored, now);
   const ways = waysOf(parts, place, value?.subjects ?? []);
-  const tags = ways.filter(({ reason }) => reason === "TAG_INVALIDATED");
-  const subjects = tags.flatMap((tag) => tag.subjects);
-  const found = reasonsOf({ parts, key, entry, now, value, ways, subjects });
+  const found = reasonsOf(parts, { key, entry, now, value, ways });
   const use = value !== undefined && found.every(({ reason }) => SERVABLE.has(reason)) ? useOf(value) : "NONE";
   const leftMs = stored && (stored.freshUntilAt === 0 ? 0 : stored.freshUntilAt - now);
   const known = found.some(({ way }) => way !== undefined) ? await events() : [];
@@ -77,7 +75,7 @@ export async function describeEntry(
     servableForMs: use === "NONE" || value?.endsAt === undefined ? null : value.endsAt - now,
     loadMs: stored?.loadMs ?? null,
     storedBytes: stored?.body.byteLength ?? null,
-    tags: tags.map(({ text = null, digest, hard, soft }): CacheEntryTag => {
+    tags: tagsIn(ways).map(({ text = null, digest, hard, soft }): CacheEntryTag => {
       const last = Math.max(hard, soft);
       const invalidatedAt = last === 0 ? null : toDate(Math.floor(last / 1000));
       return { text, digest, invalidatedAt, isSoft: soft > hard };
@@ -154,6 +152,8 @@ function waysOf({ keys, invalidations }: CacheParts, { key, tagTexts }: Place, o
   ];
 }
 
+const tagsIn = (ways: readonly Way[]): readonly Way[] => ways.filter(({ reason }) => reason === "TAG_INVALIDATED");
+
 interface Found {
   readonly reason: CacheEntryReasonCode;
   /** On the store's clock. */
@@ -163,19 +163,17 @@ interface Found {
 }
 
 interface Shown {
-  readonly parts: CacheParts;
   readonly key: Key;
   readonly entry: Entry | undefined;
   readonly now: number;
   readonly value: Value | undefined;
   readonly ways: readonly Way[];
-  /** Those of all tags. */
-  readonly subjects: readonly Subject[];
 }
 
 /** Returns why an entry is not served as a fresh one, the reason that decides first. */
-function reasonsOf({ parts, key, entry, now, value, ways, subjects }: Shown): readonly Found[] {
-  const { invalidation, invalidations, clock } = parts;
+function reasonsOf({ invalidation, invalidations, clock }: CacheParts, shown: Shown): readonly Found[] {
+  const { key, entry, now, value, ways } = shown;
+  const subjects = tagsIn(ways).flatMap((tag) => tag.subjects);
   const found: Found[] = [];
   if (invalidation.unconfirmed.has(key, { subjects })) {
     const sinceAt = invalidation.unconfirmedSinceAt;
