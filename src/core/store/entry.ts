@@ -75,7 +75,7 @@ export const NO_EPOCH = "\0".repeat(8);
 /** The body of an `uncacheable` entry whose value is too large. Readers may share its loads. */
 export const TOO_LARGE_MARK: Uint8Array = Uint8Array.of(1);
 
-/** The same of one that cannot be encoded, or depends on more than any key. Readers share nothing. */
+/** The same of one that cannot be encoded, or depends on more than any key: nothing is shared. */
 export const UNSERIALIZABLE_MARK: Uint8Array = Uint8Array.of(2);
 
 /** The same of one whose load has asked not to store its result. */
