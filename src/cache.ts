@@ -1,11 +1,11 @@
 import type { ExecutionArgs, ExecutionResult } from "graphql";
 import { assemble } from "./assembly.js";
 import { CachedError, describeSetting, type ErrorCode, optionInvalid } from "./core/base/errors.js";
-import { invalidatedSubjects } from "./core/directive/invalidation/invalidated-tags.js";
 import {
   checkInvalidationTarget,
   checkWriteTarget,
   type InvalidateTarget,
+  invalidatedSubjects,
   namesOfInvalidation,
   namesOfOneEntry,
 } from "./core/directive/invalidation/invalidation-target.js";

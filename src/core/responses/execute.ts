@@ -1,7 +1,7 @@
 import { type ExecutionArgs, type ExecutionResult, execute } from "graphql";
 import { describeSetting, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
-import { isEmptyRoot } from "../directive/look-ahead/query-reads.js";
+import { isEmptyRoot } from "../directive/look-ahead/look-ahead.js";
 import type { CacheParts } from "../parts.js";
 import { OperationPlanner } from "./operation-plan.js";
 import { type ResponsesOptions, resolveResponses } from "./options.js";

@@ -3,6 +3,7 @@ import type { GraphQLIsTypeOfFn, GraphQLResolveInfo } from "graphql";
 import { isError } from "../../base/built-in.js";
 import { type Clock, within } from "../../base/clock.js";
 import { ignoreRejection } from "../../base/deferred.js";
+import { getOrMake } from "../../base/multimap.js";
 import { isRounded, type KeyFormOf } from "../../keys/canonical.js";
 import { entityTag, typeTag } from "../../keys/key.js";
 import { tagText } from "../../keys/tag-template.js";
@@ -30,19 +31,19 @@ export function entityFinder(
     },
     tagsIn(value, call) {
       const { ids, rounded, obstacles, withoutId } = walkThrough(value, call);
-      for (const [coordinate, obstacle] of [...obstacles, ...withoutId]) reportUntagged(coordinate, obstacle);
+      for (const one of [...obstacles, ...withoutId]) reportUntagged(...one);
       return [...tagsOfValue(ids), ...[...rounded].map(typeTag)];
     },
     partsIn(value, call) {
       const { obstacles, withoutId, pending, ids, rounded } = walkThrough(value, call);
       for (const { promise } of pending) ignoreRejection(promise);
-      for (const [coordinate, obstacle] of withoutId) reportUntagged(coordinate, obstacle);
+      for (const one of withoutId) reportUntagged(...one);
       return obstacles.size === 0 && pending.length === 0 && rounded.size === 0 ? tagsOfValue(ids) : undefined;
     },
     async changedIn(value, call, report) {
       const walk = walkThrough(value, call, Number.POSITIVE_INFINITY);
       await settle(walk, clock);
-      for (const [coordinate, obstacle] of [...walk.obstacles, ...walk.withoutId]) report(coordinate, obstacle);
+      for (const one of [...walk.obstacles, ...walk.withoutId]) report(...one);
       // The name of a type invalidates all of its entities.
       return [...tagsOfEntities(walk.ids), ...walk.rounded];
     },
@@ -71,25 +72,17 @@ async function settle(walk: EntityWalk, clock: Clock): Promise<void> {
 
 /** The maximum number of entity tags of a value, unless it has entities of more types than that. */
 const MAX_ENTITY_TAGS = 100;
-/**
- * How long a mutation waits for promises in its result. GraphQL waits for them as well if the
- * fields are selected.
- */
+/** How long a mutation waits for promises in its result, as GraphQL does for selected fields. */
 const MAX_WAIT_MS = 10_000;
 
 export interface ObjectPlan {
   readonly typeName: string;
-  /**
-   * The fields that identify values of the type, which have no resolver. Undefined if the values
-   * are no entities.
-   */
+  /** The fields that identify its values, which have no resolver. Undefined: no entities. */
   readonly idFields: readonly string[] | undefined;
   readonly members: readonly { readonly fieldName: string; readonly place: Place }[];
 }
 
-/**
- * What the walk needs to know of an interface or union. Types that lead to no entity have no plan.
- */
+/** What the walk knows of an interface or union. Types that lead to no entity have no plan. */
 export interface AbstractPlan {
   readonly possible: ReadonlyMap<string, ObjectPlan | undefined>;
   readonly testable: readonly { readonly isTypeOf: IsTypeOf; readonly plan: ObjectPlan | undefined }[];
@@ -112,10 +105,7 @@ type Fields = Readonly<Record<string, unknown>>;
  */
 class EntityWalk {
   readonly ids = new Map<string, Set<string>>();
-  /**
-   * The types of entities whose ids are numbers that may be rounded: which of them are meant is not
-   * known.
-   */
+  /** The types of entities that are not known, since their ids are numbers that may be rounded. */
   readonly rounded = new Set<string>();
   readonly pending: { readonly promise: Promise<unknown>; readonly place: Place }[] = [];
   /** What the walk could not look into, by coordinate. */
@@ -227,10 +217,10 @@ class EntityWalk {
   }
 }
 
+/** Returns whether it was not there. */
 function addTo<Key, Member>(sets: Map<Key, Set<Member>>, key: Key, member: Member): boolean {
-  const set = sets.get(key) ?? new Set();
-  sets.set(key, set);
-  return !set.has(member) && set.add(member) === set;
+  const set = getOrMake(sets, key, () => new Set());
+  return set.size < set.add(member).size;
 }
 
 const tagsOfEntities = (ids: ReadonlyMap<string, ReadonlySet<string>>): string[] =>

@@ -1,6 +1,7 @@
 import { CachedError, describeSetting, optionInvalid } from "../../base/errors.js";
-import { type Key, RESPONSES } from "../../keys/key.js";
-import { type Identity, identityOfTarget } from "../../loader/identity.js";
+import { type Key, listsByType, RESPONSES, type Subject } from "../../keys/key.js";
+import { checkedTags, mistakeInTag } from "../../keys/tag-template.js";
+import { identityOfTarget } from "../../loader/identity.js";
 import type { LoaderRule } from "../../loader/loader-options.js";
 import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
@@ -170,10 +171,9 @@ export function targetOfCoordinate(
   const { coordinate, ...others } = given;
   if (loaders.has(coordinate)) return { loader: coordinate, ...others };
   if (rules.fields.has(coordinate)) return { coordinate, ...others };
-  const list = (names: Iterable<string>): string => [...names].join(", ") || "none";
   throw new CachedError(
     "CACHED_COORDINATE_UNKNOWN",
-    `\`${coordinate}\`: expected a cached field of a schema passed to applyCached, or the name of a loader; known fields: ${list(rules.fields.keys())}; known loaders: ${list(loaders.keys())}`,
+    `\`${coordinate}\`: expected a cached field of a schema passed to applyCached, or the name of a loader; known fields: ${listOf(rules.fields.keys())}; known loaders: ${listOf(loaders.keys())}`,
     { coordinate },
   );
 }
@@ -184,30 +184,25 @@ export function targetOfCoordinate(
  * the identity or an argument is missing or has the wrong type, or if there is an identity for a
  * PUBLIC field.
  */
-function callOf({ rules, loaders }: CacheParts, target: EntryTarget): FieldCallTarget {
-  const { coordinate, source, context } = target;
+function callOf({ rules, loaders }: CacheParts, target: EntryTarget) {
+  const { coordinate, args = {}, source, context } = target;
   const rule = rules.fields.get(coordinate);
   if (rule === undefined)
     throw new CachedError(
       "CACHED_COORDINATE_UNKNOWN",
-      `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${[...rules.fields.keys()].join(", ") || "none"}${loaders.has(coordinate) ? `; for the loader of this name, pass { loader: ${JSON.stringify(coordinate)} }` : ""}`,
+      `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${listOf(rules.fields.keys())}${loaders.has(coordinate) ? `; for the loader of this name, pass { loader: ${JSON.stringify(coordinate)} }` : ""}`,
       { coordinate },
     );
   const identity = identityOfTarget(target, rule, "field");
-  return { rule, roots: { args: coerceArgs(rule, target.args ?? {}), source, context, info: undefined }, identity };
-}
-
-interface FieldCallTarget {
-  readonly rule: FieldRule;
-  readonly roots: FieldRoots;
-  readonly identity: Identity | undefined;
+  const roots: FieldRoots = { args: coerceArgs(rule, args), source, context, info: undefined };
+  return { rule, roots, identity };
 }
 
 /**
  * Returns the key that a request would use. Throws what `callOf` throws, and `CACHED_KEY_UNUSABLE`
  * if a part of the key is missing, or if it is the selection: only a request has that.
  */
-export function keyOfCoordinate(parts: CacheParts, target: EntryTarget): FieldCallTarget & { readonly key: Key } {
+export function keyOfCoordinate(parts: CacheParts, target: EntryTarget) {
   const call = callOf(parts, target);
   return { ...call, key: keyOf(call.rule, call.roots, call.identity, parts.keys) };
 }
@@ -216,6 +211,8 @@ function namesOfTarget(parts: CacheParts, target: EntryTarget): InvalidationName
   const { rule, roots, identity } = callOf(parts, target);
   return invalidationNamesOf(rule, roots, identity, parts.keys);
 }
+
+const listOf = (names: Iterable<string>): string => [...names].join(", ") || "none";
 
 /**
  * Returns what an invalidation of `target` concerns. A coordinate or a loader without any other
@@ -274,7 +271,7 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Invalidat
   if (rule === undefined)
     throw new CachedError(
       "CACHED_COORDINATE_UNKNOWN",
-      `\`${name}\`: expected the name of a loader made by cache.loader, or of a function made by cache.wrap; known loaders and functions: ${[...loaders.keys()].join(", ") || "none"}`,
+      `\`${name}\`: expected the name of a loader made by cache.loader, or of a function made by cache.wrap; known loaders and functions: ${listOf(loaders.keys())}`,
       { coordinate: name },
     );
   if (Object.keys(target).length === 1) return wholeOf(name);
@@ -309,4 +306,48 @@ export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
       cause,
     );
   }
+}
+
+/**
+ * Returns what an invalidation of the tags that `caller` got changes. Reports, once each, tags that
+ * no value can have, among the first hundred.
+ *
+ * Beyond 20,000 tags in a minute, all that begins like those of a list is invalidated
+ * (`ListedTags`).
+ *
+ * Throws `CACHED_OPTION_INVALID` unless `tags` are non-empty strings that can be meant as tags. The
+ * tags of an outbox are made of rows, and were committed: those that cannot be meant are reported,
+ * so that they do not stop the others.
+ */
+export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: string): Subject[] {
+  const tags = checkedTags(given, caller);
+  for (const [nth, tag] of tags.entries()) {
+    const mistake = mistakeInTag(tag, false);
+    if (mistake !== undefined && caller !== "outbox") throw optionInvalid(`${caller}: ${mistake}`);
+    const problem = mistake ?? (nth < MAX_COMPARED ? problemOf(parts, tag) : undefined);
+    if (problem !== undefined) parts.channel.mistaken(null, optionInvalid(`${caller}: ${problem}`));
+  }
+  const { keys, listedTags } = parts;
+  const changed = listsByType(tags).flatMap(
+    (list) => (listedTags.allowCall(list.length) ? undefined : keys.beginningsOf(list)) ?? keys.invalidatedTags(list),
+  );
+  return [...new Set(changed)];
+}
+
+/** The most tags of a call that are compared with those that values can have, which takes long. */
+const MAX_COMPARED = 100;
+
+function problemOf({ knownTags }: CacheParts, tag: string): string | undefined {
+  const unknown = knownTags.unknown(tag);
+  if (unknown === undefined) return undefined;
+  const { name, meant, mayBeOfFunction } = unknown;
+  const given = name === undefined ? "another one" : `one like \`${name}…\``;
+  const remedy =
+    meant === undefined
+      ? `known tags: ${knownTags.texts.map((text) => `\`${text}\``).join(", ") || "none"}; correct it`
+      : `did you mean \`${meant}\`?`;
+  const others = mayBeOfFunction
+    ? "a function that returns tags, or another service that shares the store, has it"
+    : "another service that shares the store has it";
+  return `\`tags\`: expected a tag that a cached field or loader can have, got ${given}; ${remedy}; it is right if ${others}`;
 }

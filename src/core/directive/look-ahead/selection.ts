@@ -29,10 +29,7 @@ export class Outlines {
    * that shares nodes. Null: it is being written, or cannot be.
    */
   readonly #ofExecutions = new WeakMap<object, Map<object, Outline | null>>();
-  /**
-   * The nodes of a field that graphql has merged, by the first: graphql 17 makes another array of
-   * them for each object of a list.
-   */
+  /** Merged nodes by the first: graphql 17 makes another array for each object of a list. */
   readonly #merged = new WeakMap<FieldNode, QueryInfo["fieldNodes"]>();
   readonly #values = new WeakMap<object, VariableTexts>();
   readonly #writeVariable: ValueWriter;
@@ -193,10 +190,7 @@ export class Outline {
     this.hasFragments = fragments.size > 0 || this.parts.some((part) => part.hasFragments);
   }
 
-  /**
-   * Whether it contains a variable or a fragment of a name. Each part is asked once for a name,
-   * whoever contains it.
-   */
+  /** Each part is asked once for a name, whatever contains it. */
   contains(kind: "variables" | "fragments", name: string): boolean {
     if (this[kind].has(name)) return true;
     this.#contains ??= new Map();
@@ -258,10 +252,7 @@ const digestOf = (text: string): string => hash("sha256", text, "base64url");
 
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 
-/**
- * Directives that decide whether a field is resolved at all: for a resolver that runs, they say
- * nothing.
- */
+/** They decide whether a field is resolved at all, and say nothing to a resolver that runs. */
 const CONDITIONS: readonly string[] = ["skip", "include"];
 
 class Draft {

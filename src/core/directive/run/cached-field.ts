@@ -312,9 +312,8 @@ class FieldCall implements FieldRequest {
 }
 
 /**
- * Returns a function that rebuilds the requests of a field in a worker, or undefined if the field's
- * loads depend on more than arguments and parent. The resolver receives an `info` with names and
- * types only, since there is no query.
+ * Returns what rebuilds the requests of a field in a worker; undefined if its loads depend on more
+ * than arguments and parent. `info` has names and types only, since there is no query.
  */
 export function requestFactoryOf(
   rule: FieldRule,
@@ -361,10 +360,7 @@ function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | unde
   return { kind: "unkeyable", isNarrowed: true, error };
 }
 
-/**
- * Whether another process can run the load: by its key and tags, it depends only on arguments and
- * parent.
- */
+/** Whether loads depend only on arguments and parent, so that another process can run them. */
 const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   keyPaths.every(({ root }) => root === "args" || root === "source") &&

@@ -36,10 +36,7 @@ export const asField =
   (representation, _args, context, info) =>
     resolve(representation, context, info);
 
-/**
- * Wraps the resolver of a root field that is not cached: for the cache, an execution begins before
- * anything is read for it.
- */
+/** Wraps an uncached root field: an execution begins before anything is read for it. */
 export const beginningResolver =
   (resolve: Resolver, { requestStates }: CacheParts): Resolver =>
   (source, args, context, info) => {
@@ -117,10 +114,7 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
 /** Warns of `what` in the first call that has met it. */
 type WarnOnce = (what: string, text: string) => void;
 
-/**
- * The tags of one template, or of the entities of one type. A template with too many has its
- * beginning.
- */
+/** The tags of one template, or of the entities of one type; the beginning of those too many. */
 type TagList = readonly string[] | { readonly beginning: string };
 
 /** What the normalizer makes of each of its tags is not known. */
@@ -147,10 +141,11 @@ function changedSubjects(
     );
   const changed = new Set<Subject>();
   for (const list of lists) {
-    const isExact = !("beginning" in list) && listedTags.allowMutation(list.length, owner);
-    if (isExact) for (const subject of keys.invalidatedTags(list)) changed.add(subject);
-    if (isExact) continue;
     const isReported = "beginning" in list;
+    if (!isReported && listedTags.allowMutation(list.length, owner)) {
+      for (const subject of keys.invalidatedTags(list)) changed.add(subject);
+      continue;
+    }
     const beginnings = keys.beginningsOf(isReported ? [list.beginning] : list);
     if (beginnings === undefined) {
       report("everything is invalidated, since the tags do not begin with a name and a colon");
@@ -162,10 +157,7 @@ function changedSubjects(
   return [...changed];
 }
 
-/**
- * Returns the tags of the entities that a mutation has returned. Never rejects: the mutation has
- * succeeded.
- */
+/** The entities that a mutation has returned. Never rejects: the mutation has succeeded. */
 async function changedEntities(
   { entities }: InvalidationRule,
   call: { readonly context: unknown; readonly info: GraphQLResolveInfo },

@@ -99,10 +99,7 @@ export class ResultValidator implements Validator {
   }
 }
 
-/**
- * Whether a value has no mistake, whatever is selected of it. A getter of it that throws is not
- * one.
- */
+/** Whether a value has no mistake, whatever is selected of it. A getter that throws is none. */
 function isPlausible(check: Check | undefined, value: unknown): boolean {
   try {
     return check?.(value, "") === undefined;
@@ -146,7 +143,7 @@ interface Walk {
    * called.
    */
   readonly resolved: string[] | undefined;
-  readonly selected: Map<readonly FieldNode[], Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>>;
+  readonly selected: Map<readonly FieldNode[], Map<GraphQLObjectType, SelectedFields>>;
 }
 
 const anything: Check = () => undefined;
@@ -188,29 +185,20 @@ function compile(type: GraphQLOutputType, compilation: Compilation): Check {
 
 const nullFor = (place: string): string => `null for the non-null field ${place}`;
 
-/**
- * Whether a value is one whose properties no field without a resolver can read: a number, for
- * example, or a list.
- */
+/** Whether no field without a resolver can read properties of a value, such as a number or a list. */
 const isNoObject = (value: unknown): boolean =>
   value !== null &&
   value !== undefined &&
   (Array.isArray(value) || (typeof value !== "object" && typeof value !== "function"));
 
-/**
- * Whether GraphQL may take a value that is no array for a list: there is none, it can be iterated,
- * or is still awaited.
- */
+/** Whether GraphQL may take a value that is no array for a list: null, an iterable, or a promise. */
 const isAnyList = (value: unknown): boolean =>
   value === null ||
   value === undefined ||
   typeof value === "function" ||
   (typeof value === "object" && (Symbol.iterator in value || Symbol.asyncIterator in value || isThenable(value)));
 
-/**
- * Scalars of the schema may represent anything. Those of GraphQL are asked only about what they do
- * not expect.
- */
+/** A scalar of the schema may represent anything. GraphQL's own serialize only the unexpected. */
 function compileScalar(type: GraphQLScalarType): Check {
   const isExpected = isSpecifiedScalarType(type) ? EXPECTED[type.name] : undefined;
   if (isExpected === undefined) return anything;
@@ -256,8 +244,8 @@ function compileObject(type: GraphQLObjectType, compilation: Compilation): Check
       const member = (Object(value) as PlainObject)[name];
       if (field === undefined) continue;
       if (member === undefined && !isObject && field.isNonNull) return nullFor(field.place);
-      const mistake =
-        member === undefined || !isObject ? undefined : field.mistakeIn(member, field.place, selected?.get(name), walk);
+      if (member === undefined || !isObject) continue;
+      const mistake = field.mistakeIn(member, field.place, selected?.get(name), walk);
       if (mistake !== undefined) return mistake;
     }
     return undefined;
@@ -269,12 +257,9 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): C
   const hasFunctions = type.resolveType != null || possible.some(({ isTypeOf }) => isTypeOf != null);
   return (value, place, nodes, walk) => {
     if (walk === undefined && hasFunctions) return undefined;
-    if (!isPlainObject(value) && (hasFunctions || !isNoObject(value))) return undefined;
-    const name = !isPlainObject(value)
-      ? undefined
-      : walk === undefined
-        ? value.__typename
-        : typeNameOf(value, type, walk);
+    const isObject = isPlainObject(value);
+    if (!isObject && (hasFunctions || !isNoObject(value))) return undefined;
+    const name = isObject ? (walk === undefined ? value.__typename : typeNameOf(value, type, walk)) : undefined;
     if (name === UNKNOWN) return undefined;
     // A schema can share the type with the one that it was compiled for, and have more members of
     // it.
@@ -286,24 +271,19 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): C
   };
 }
 
-/**
- * The type of an object that only functions of the schema know, which are not called now or answer
- * later.
- */
+/** Only functions of the schema know the type, which are not called now or answer later. */
 const UNKNOWN = Symbol("unknown");
 
-/**
- * Returns the name of the object type of `value`, as it is resolved. Resolvers of types are called
- * only after a load.
- */
-function typeNameOf(value: PlainObject, type: GraphQLAbstractType, { info, context, resolved }: Walk): unknown {
+/** Resolvers of types are called only after a load. */
+function typeNameOf(value: PlainObject, type: GraphQLAbstractType, walk: Walk): unknown {
+  const { info, resolved } = walk;
   const possible = info.schema.getPossibleTypes(type);
   let name: unknown = value.__typename;
   if (type.resolveType == null && (typeof name === "string" || possible.every(({ isTypeOf }) => isTypeOf == null)))
     return name;
   if (resolved === undefined) return UNKNOWN;
   try {
-    name = resolvedName(value, type, context, info as GraphQLResolveInfo);
+    name = resolvedName(value, type, walk);
   } catch {
     return undefined;
   }
@@ -315,12 +295,8 @@ function typeNameOf(value: PlainObject, type: GraphQLAbstractType, { info, conte
   return name;
 }
 
-function resolvedName(
-  value: PlainObject,
-  type: GraphQLAbstractType,
-  context: unknown,
-  info: GraphQLResolveInfo,
-): unknown {
+function resolvedName(value: PlainObject, type: GraphQLAbstractType, { info: given, context }: Walk): unknown {
+  const info = given as GraphQLResolveInfo;
   if (type.resolveType != null) return type.resolveType(value, context, info, type);
   for (const one of info.schema.getPossibleTypes(type)) {
     const isOne: unknown = one.isTypeOf?.(value, context, info);
@@ -333,20 +309,14 @@ function resolvedName(
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>
   typeof (value as { then?: unknown } | null | undefined)?.then === "function";
 
-function selectedFields(
-  type: GraphQLObjectType,
-  nodes: readonly FieldNode[],
-  walk: Walk,
-): ReadonlyMap<string, readonly FieldNode[]> {
+type SelectedFields = ReadonlyMap<string, readonly FieldNode[]>;
+
+function selectedFields(type: GraphQLObjectType, nodes: readonly FieldNode[], walk: Walk): SelectedFields {
   const byType = getOrMake(walk.selected, nodes, () => new Map());
   return getOrMake(byType, type, () => collectFields(type, nodes, walk));
 }
 
-function collectFields(
-  type: GraphQLObjectType,
-  nodes: readonly FieldNode[],
-  walk: Walk,
-): ReadonlyMap<string, readonly FieldNode[]> {
+function collectFields(type: GraphQLObjectType, nodes: readonly FieldNode[], walk: Walk): SelectedFields {
   const { schema, fragments, variableValues } = walk.info;
   const fields = new Map<string, FieldNode[]>();
   const visited = new Set<string>();
