@@ -68,6 +68,8 @@ it("Apollo Server stores no response whose execution has replaced a cookie that 
     typeDefs,
     resolvers: { ...resolvers, Query: { ...resolvers.Query, login } },
     server: "cache.execute",
+    // Otherwise it is not stored because it depends on the context.
+    cache: { privacy: { sharedContextKeys: ["headers"] } },
   });
   const csrf = {
     requestDidStart: async ({

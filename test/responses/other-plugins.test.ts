@@ -1,6 +1,6 @@
 import { settle } from "@graphql-cached/testing";
 import { expect, it } from "vitest";
-import { openSite } from "./site.js";
+import { openSite, SERVERS } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
   type Query { now: Int @cacheControl(maxAge: 60) }
@@ -37,3 +37,21 @@ it("does not keep what another plugin of GraphQL Yoga has answered in place of t
   await settle();
   expect((await ask("{ now }")).data).toEqual({ now: 1 });
 });
+
+it.each(SERVERS)(
+  "%s stores no response if none of its cached fields was read, as when another cache has answered",
+  async (server) => {
+    let executions = 0;
+    const { ask } = openSite({
+      typeDefs: `type Query {
+      now: Int @cacheControl(maxAge: 60)
+      cached: Int @cached(maxAge: 60) @cacheControl(maxAge: 60)
+    }`,
+      resolvers: { Query: { now: () => ++executions, cached: () => 1 } },
+      server,
+    });
+    const query = "query ($reads: Boolean!) { now cached @include(if: $reads) }";
+    for (const reads of [false, false, true, true]) await ask(query, {}, { reads });
+    expect(executions).toBe(3);
+  },
+);

@@ -26,6 +26,25 @@ describe.each(SERVERS)("one caller's response on %s", (server) => {
       expect((await ask("{ page { mine } }", { user })).data).toEqual({ page: { mine: user } });
   });
 
+  it("is stored for that caller once an execution has shown that a PRIVATE loader is read", async () => {
+    let mine: (context: Context) => { load(id: number): Promise<string> };
+    const executed: (string | undefined)[] = [];
+    const resolvers = {
+      Query: { page: (_: unknown, __: unknown, { user }: Context) => executed.push(user) && {} },
+      Page: { mine: (_: unknown, __: unknown, context: Context) => mine(context).load(0) },
+    };
+    const { ask, cache } = openSite({ typeDefs, resolvers, server });
+    mine = cache.loader<number, string>({
+      name: "Mine",
+      maxAge: 60,
+      scope: "PRIVATE",
+      batch: async (ids, { user }) => ids.map(() => user ?? "nobody"),
+    }) as never;
+    for (const user of ["ann", "ann", "ann", "bob", "bob"])
+      expect((await ask("{ page { mine } }", { user })).data).toEqual({ page: { mine: user } });
+    expect(executed).toEqual(["ann", "ann", "bob"]);
+  });
+
   it("is not given to another caller if a resolver has primed a PRIVATE loader and then loads from it", async () => {
     let mine: (context: Context) => { load(id: number): Promise<string>; prime(id: number, value: string): unknown };
     const resolvers = {

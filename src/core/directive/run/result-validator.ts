@@ -185,13 +185,13 @@ function compile(type: GraphQLOutputType, compilation: Compilation): Check {
 
 const nullFor = (place: string): string => `null for the non-null field ${place}`;
 
-/** Whether no field without a resolver can read properties of a value, such as a number or a list. */
+/** Whether fields without a resolver cannot read a property of it, as of a number or a list. */
 const isNoObject = (value: unknown): boolean =>
   value !== null &&
   value !== undefined &&
   (Array.isArray(value) || (typeof value !== "object" && typeof value !== "function"));
 
-/** Whether GraphQL may take a value that is no array for a list: null, an iterable, or a promise. */
+/** Whether GraphQL may take what is no array for a list: null, an iterable, or a promise. */
 const isAnyList = (value: unknown): boolean =>
   value === null ||
   value === undefined ||
