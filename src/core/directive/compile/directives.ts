@@ -21,7 +21,7 @@ export interface Annotated {
 export const directivesOn = ({ astNode, extensionASTNodes = [] }: Annotated): DirectiveNode[] =>
   [astNode, ...extensionASTNodes].flatMap((node) => node?.directives ?? []);
 
-const directivesNamed = (target: Annotated, name: string): DirectiveNode[] =>
+export const directivesNamed = (target: Annotated, name: string): DirectiveNode[] =>
   directivesOn(target).filter((directive) => directive.name.value === name);
 
 /**

@@ -1,5 +1,4 @@
 import {
-  type DirectiveNode,
   type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLSchema,
@@ -13,7 +12,7 @@ import { describeSetting } from "../../base/errors.js";
 import type { CacheParts } from "../../parts.js";
 import type { PolicySettings } from "../../policy/policy.js";
 import { featureOption, refuseMistakes } from "../compile/apply-options.js";
-import { directivesOn } from "../compile/directives.js";
+import { type Annotated, directivesNamed } from "../compile/directives.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import type { IdFields } from "../entities/id-fields.js";
@@ -147,7 +146,7 @@ export class CacheControlHints {
   report({ logger }: Pick<CacheParts, "logger">): void {
     for (const type of Object.values(this.#schema.getTypeMap()).filter(isInterfaceType))
       for (const field of Object.values(type.getFields()))
-        if (directiveOf(field.astNode?.directives) !== undefined)
+        if (directivesNamed(field, "cacheControl").length > 0)
           this.#reports.push(
             `\`${type.name}.${field.name}\`: hints on fields of interfaces have no effect, with Apollo either; put them on the fields of the object types`,
           );
@@ -161,8 +160,8 @@ export class CacheControlHints {
 
 export function hintOf(field: AnyField): Hint {
   const returned = getNamedType(field.type);
-  const ofType = isCompositeType(returned) ? typeHint(returned) : {};
-  const ofField = readHint(directiveOf(field.astNode?.directives));
+  const ofType: Hint = isCompositeType(returned) ? hintAt(returned) : {};
+  const ofField = hintAt(field);
   const maxAge = ofField.maxAge ?? ofType.maxAge;
   return {
     maxAge,
@@ -171,18 +170,14 @@ export function hintOf(field: AnyField): Hint {
   };
 }
 
-export const isPrivateType = (type: GraphQLNamedType): boolean => typeHint(type).scope === "PRIVATE";
-
-const typeHint = (type: GraphQLNamedType): Hint => readHint(directiveOf(directivesOn(type)));
-
-const directiveOf = (directives: readonly DirectiveNode[] | undefined): DirectiveNode | undefined =>
-  directives?.find(({ name }) => name.value === "cacheControl");
+export const isPrivateType = (type: GraphQLNamedType): boolean => hintAt(type).scope === "PRIVATE";
 
 /** `inheritMaxAge` excludes a `maxAge` beside it. */
-function readHint(directive: DirectiveNode | undefined): Hint {
-  const argumentOf = (argument: string): NonNullable<DirectiveNode["arguments"]>[number]["value"] | undefined =>
-    directive?.arguments?.find(({ name }) => name.value === argument)?.value;
-  const [maxAge, scope, inherit] = [argumentOf("maxAge"), argumentOf("scope"), argumentOf("inheritMaxAge")];
+function hintAt(target: Annotated): Hint {
+  const args = directivesNamed(target, "cacheControl")[0]?.arguments ?? [];
+  const [maxAge, scope, inherit] = ["maxAge", "scope", "inheritMaxAge"].map(
+    (argument) => args.find(({ name }) => name.value === argument)?.value,
+  );
   const inheritMaxAge = inherit?.kind === Kind.BOOLEAN && inherit.value;
   return {
     maxAge: !inheritMaxAge && maxAge?.kind === Kind.INT ? Number(maxAge.value) : undefined,
@@ -194,7 +189,7 @@ function readHint(directive: DirectiveNode | undefined): Hint {
 
 /** Whether the hint on the field itself says that it is PUBLIC, and hints are used for it. */
 export const hasPublicHint = (field: AnyField, policy: PolicySettings | undefined): boolean =>
-  policy?.scope === "PUBLIC" && readHint(directiveOf(field.astNode?.directives)).scope === "PUBLIC";
+  policy?.scope === "PUBLIC" && hintAt(field).scope === "PUBLIC";
 
 /** Whether the hint on a field, or on the type that it returns, says that it is PRIVATE. */
 export const hasPrivateHint = (field: AnyField): boolean => hintOf(field).scope === "PRIVATE";
