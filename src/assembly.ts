@@ -30,9 +30,8 @@ import { Leases } from "./core/tier/lease/leases.js";
 import { LoadSharing } from "./core/tier/lease/load-sharing.js";
 import { Waiting } from "./core/tier/lease/waiting.js";
 import { Memory } from "./core/tier/memory/memory.js";
-import { Reads } from "./core/tier/read/reads.js";
-import { Responder } from "./core/tier/read/responder.js";
-import { Generations, Memos } from "./core/tier/request/known-key.js";
+import { Reads } from "./core/tier/read/hit.js";
+import { Memos } from "./core/tier/request/known-key.js";
 import { ValueDecoder } from "./core/tier/request/value-decoder.js";
 import { InvalidationClock } from "./core/tier/shared/invalidation-clock.js";
 import { Modes } from "./core/tier/shared/modes.js";
@@ -116,24 +115,16 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const isAsked = options.memory !== undefined && options.memory !== false;
   const hasMemory = isAsked || (options.memory === undefined && options.encryption === undefined);
   const { maxBytes = MEMORY_MAX_BYTES, maxStalenessMs = 0 } = isAsked ? (options.memory as MemoryOptions) : {};
-  const generations = new Generations(hasMemory ? maxBytes : KEYS_MAX_BYTES);
-  const memory = hasMemory ? new Memory({ ...base, generations, settings: { maxBytes, maxStalenessMs } }) : undefined;
+  const memos = new Memos(hasMemory ? maxBytes : KEYS_MAX_BYTES);
+  const memory = hasMemory ? new Memory({ ...base, memos, settings: { maxBytes, maxStalenessMs } }) : undefined;
   const sharing = new LoadSharing(clock, longTick, options);
   const decoder = new ValueDecoder(packing, channel);
-  const responder = new Responder({
-    ...base,
-    decoder,
-    loads,
-    sharing,
-    onPermitted: (request, loadMs) => tier.refill(request, loadMs),
-    onMoreTags: (coordinate) => leases.taggedByLoads.add(coordinate),
-  });
   const underWay = new WorkUnderWay();
   const holder = (): string => Buffer.from(identity.id, "hex").toString("latin1");
   const leases = new Leases({ ...base, loads, sharing, underWay, holder, memory });
   const invalidation = new Invalidation({ ...base, variants, underWay, keys });
   const { unconfirmed } = invalidation;
-  const tier = new Reads({ ...base, loads, leases, decoder, responder, waiting, unconfirmed, memory });
+  const tier = new Reads({ ...base, loads, leases, sharing, decoder, waiting, unconfirmed, memory });
   const closeStore = store.open(keys, {
     wake: waiting.wake,
     clockChanged: memory && maxStalenessMs > 0 ? (head) => memory.hear(head) : undefined,
@@ -161,7 +152,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     requestStates,
     signals: new RequestSignals(options.abortSignal, channel, contextWatch),
     keys,
-    memos: new Memos(generations),
+    memos,
     leaseWaitMs,
     hasValueTypes: Object.keys(options.types ?? {}).length > 0,
     errorBackoffMs,
@@ -190,7 +181,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   return {
     parts,
     close: async () => {
-      tier.close();
+      tier.modes.close();
       contextReads.flush();
       await parts.drain();
       loads.close();

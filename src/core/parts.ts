@@ -36,14 +36,10 @@ export interface CacheParts extends LoaderParts {
   readonly leases: Leases;
   readonly listedTags: ListedTags;
   readonly store: FailOpenStore;
-  /**
-   * Whether values can contain instances of users' classes (`types`), whose methods GraphQL calls
-   * for fields without a resolver.
-   */
+  /** Whether values can have instances of users' classes (`types`): GraphQL calls their methods. */
   readonly hasValueTypes: boolean;
-  /** How long a lease lasts at most: see `longestMsOf`. */
+  /** See `longestMsOf`. */
   readonly longestMs: number;
-  /** For how long what has failed, or could not be stored, is not tried again for others. */
   readonly errorBackoffMs: number;
   readonly packing: Packing;
   readonly counters: Counters;
@@ -54,18 +50,12 @@ export interface CacheParts extends LoaderParts {
   readonly contextReads: Pick<ContextReadLog, "collectByRequest" | "flush">;
   readonly limits: SourceSettings;
   readonly underWay: WorkUnderWay;
-  /**
-   * Resolves when the loads under way have been stored and mutations have invalidated, or after the
-   * drain timeout.
-   */
+  /** Resolves when loads are stored and mutations have invalidated, or after the drain timeout. */
   drain(): Promise<void>;
   settled(): Promise<void>;
 }
 
-/**
- * Registered: a development server evaluates this package again, and the cache on `globalThis` is
- * of the copy before.
- */
+/** Registered, since a development server evaluates this package again, but keeps its cache. */
 const PARTS: unique symbol = Symbol.for(`graphql-cached.parts ${VERSION}`) as never;
 
 /**

@@ -1,4 +1,4 @@
-import { InertControl, type ResultControl } from "../tier/request/result-control.js";
+import { inertControl, type ResultControl } from "../tier/request/result-control.js";
 import { type EnclosingLoad, Waiters } from "../tier/request/waiters.js";
 import type { BatchCall } from "./loader-options.js";
 import type { RequestSignals } from "./request-signals.js";
@@ -37,7 +37,7 @@ export function batchCall(
       return this.results[0] as ResultControl;
     },
     get results() {
-      results ??= loads.map((load) => load?.result ?? new InertControl(coordinate));
+      results ??= loads.map((load) => load?.result ?? inertControl(coordinate));
       return results;
     },
     // Asked for by the batch function, so none of the loads has ended yet.

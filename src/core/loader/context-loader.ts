@@ -9,8 +9,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { Logger } from "../telemetry/log-listener.js";
 import type { Invalidation } from "../tier/invalidation/invalidate.js";
 import type { Memory } from "../tier/memory/memory.js";
-import type { KnownRequest, Nesting } from "../tier/read/hit.js";
-import type { Reads } from "../tier/read/reads.js";
+import type { KnownRequest, Reads } from "../tier/read/hit.js";
 import { canBeKept, type Memos } from "../tier/request/known-key.js";
 import type { Excess } from "../tier/request/loaded.js";
 import type { ReadReport, ReadRequest, SourceBatch } from "../tier/request/request.js";
@@ -74,16 +73,16 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     if (id === undefined || id === null) return refusing(this.#name).load(id as never);
     const { tier } = this.definition.parts;
     const names = this.#namesOf(id);
-    if (this.#isForgotten(names)) return this.#read(id, names, "none", ask);
+    if (this.#isForgotten(names)) return this.#read(id, names, ask);
     if (!(names instanceof IdKey)) return this.#remembered(id, names, tier.loads.enclosing(), ask);
     this.#forgetOutdated(names);
     const nesting = tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
-    if (nesting === "own-load") return this.#read(id, names, nesting, ask);
+    if (nesting === "own-load") return this.#read(id, names, ask);
     const value = this.#remembered(id, names, nesting === "none" ? undefined : tier.loads.enclosing(), ask);
     // The memoized promise may be that of a load that waits for the slot of the load around this
     // call.
-    if (nesting === "other-load") tier.expedite(names, value);
+    if (nesting === "other-load") tier.loads.expedite(names.key, value);
     return value;
   }
 
@@ -203,7 +202,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const inLoad = load && this.#memoInLoads.get(memoKey, load);
     const known = load === undefined ? this.#memo.get(memoKey) : inLoad?.value;
     if (known === undefined) {
-      const value = this.#read(id, names, load === undefined ? "none" : "other-load", ask);
+      const value = this.#read(id, names, ask);
       if (!this.#remembers) return value;
       if (load === undefined) this.#memo.set(memoKey, this.#newlyRead(value));
       else this.#memoInLoads.set(memoKey, this.#newlyRead(value), load, this.definition.parts.tier.loads.starts);
@@ -222,14 +221,14 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     });
   }
 
-  #read(id: Id, names: Names, nesting: Nesting, ask: Ask | undefined): Promise<Value> {
+  #read(id: Id, names: Names, ask: Ask | undefined): Promise<Value> {
     if (!(names instanceof IdKey)) return this.#bypass(id, names, ask);
     const { tier } = this.definition.parts;
     if (tier.modes.isOff(this.#name)) return this.#bypass(id, { reason: "MODE_OFF" }, ask);
     const read = (isForced: boolean): Promise<Value> => {
       const request = this.#requestOf(id, names, isForced, ask);
-      const isKnown = request.usesMemory && nesting === "none" && tier.isPlain;
-      return (isKnown ? tier.readKnown(request) : tier.read(request, nesting)) as Promise<Value>;
+      const isKnown = request.usesMemory && tier.isPlain;
+      return (isKnown ? tier.readKnown(request) : tier.read(request)) as Promise<Value>;
     };
     const cleared = this.#cleared.get(names.memoKey);
     if (cleared === undefined) return read(false);
@@ -276,7 +275,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       usesMemory: override === undefined && !isForced && memory !== undefined && canBeKept(names),
       acceptsKept: () => true,
       takeKept: () => takeKept(names, memory as Memory, policy, observer, undefined, channel),
-      missed: (result, verdict) => tier.respond(request, result, undefined, verdict),
+      missed: (respond) => respond(),
       policy,
       tags: this.#subjectsOf === undefined ? names.tags : new ResultTags(names.tags, this.#subjectsOf),
       isForced: isForced || override === "REFRESH",

@@ -1,12 +1,10 @@
 import { type CachedError, keyUnusable } from "../base/errors.js";
 import type { Entry } from "../store/entry.js";
 import type { ResponseHint } from "../store/entry-layout.js";
-import type { KnownRequest } from "../tier/read/hit.js";
-import type { Reads } from "../tier/read/reads.js";
+import type { KnownRequest, Reads } from "../tier/read/hit.js";
 import type { Loaded } from "../tier/request/loaded.js";
-import type { DecodedToShare, ReadEnding, ReadResult } from "../tier/request/request.js";
+import type { ReadEnding } from "../tier/request/request.js";
 import type { RequestTags } from "../tier/request/tags.js";
-import type { Verdict } from "../tier/request/verdict.js";
 import type { EnclosingLoad } from "../tier/request/waiters.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { MemoInLoads } from "./memo-in-loads.js";
@@ -32,7 +30,7 @@ export class FieldLoader {
     private readonly limits: ExecutionLimits,
   ) {
     this.since = tier.nextRead;
-    this.position = tier.shownPosition;
+    this.position = tier.invalidations.shownPosition;
     this.#countAtStart = invalidations.count;
   }
 
@@ -50,7 +48,7 @@ export class FieldLoader {
     const isFirst = this.#firstOf.size === 0 || this.#known(request) === undefined;
     if (isFirst && request.usesMemory && this.tier.isPlain) return this.tier.readKnown(request);
     const nesting = this.tier.loads.running === 0 ? "none" : this.tier.nestingOf(request);
-    if (nesting === "own-load") return this.tier.read(request, nesting);
+    if (nesting === "own-load") return this.tier.read(request);
     const { name } = request.key;
     const load = nesting === "none" ? undefined : (this.tier.loads.enclosing() as EnclosingLoad);
     const first = load === undefined ? this.#firstOf.get(name) : this.#firstInLoads?.get(name, load)?.value;
@@ -62,26 +60,26 @@ export class FieldLoader {
         this.#firstInLoads ??= new MemoInLoads();
         this.#firstInLoads.set(name, own, load, this.tier.loads.starts);
       }
-      value = this.tier.read(request, nesting);
+      value = this.tier.read(request);
       own.result = value;
     } else {
       first.isShared = true;
-      value = this.tier.readAgain(request, first, first.result);
+      value = this.tier.responder.respondAgain(request, first, first.result);
     }
-    if (nesting === "other-load") this.tier.expedite(request, value);
+    if (nesting === "other-load") this.tier.loads.expedite(request.key, value);
     return value;
   }
 
-  /** Answers a request whose read has brought no fresh value. */
-  readMissed(request: FieldRequest, result: ReadResult, verdict: Verdict): Promise<unknown> {
+  /** Calls `respond`, unless this execution has read the key. */
+  readMissed(request: FieldRequest, respond: () => unknown): Promise<unknown> {
     const known = this.#known(request);
     if (known !== undefined) {
       known.isShared = true;
-      return this.tier.readAgain(request, known, known.result);
+      return this.tier.responder.respondAgain(request, known, known.result);
     }
     const own = FirstRead.of(request);
     this.#firstOf.set(request.key.name, own);
-    own.result = Promise.resolve(this.tier.respond(request, result, undefined, verdict));
+    own.result = Promise.resolve(respond());
     return own.result;
   }
 
@@ -125,7 +123,7 @@ class FirstRead implements ReadEnding {
   isShared = false;
   origin: Entry | Loaded | undefined = undefined;
   hint: ResponseHint | undefined = undefined;
-  decoded: DecodedToShare | undefined = undefined;
+  decoded: ReadEnding["decoded"] = undefined;
   /** Undefined once there is an entry that other readers get values of their own from. */
   result: Promise<unknown> | undefined = undefined;
   /** How many invalidations it was last compared with. Undefined: never compared. */

@@ -3,7 +3,7 @@ import type { Policy } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Memory } from "../tier/memory/memory.js";
 import type { KnownKey } from "../tier/request/known-key.js";
-import { ServedReport } from "../tier/request/served-report.js";
+import { servedReport } from "../tier/request/served-report.js";
 import { NO_TAGS } from "../tier/request/tags.js";
 import type { Observer } from "./request-states.js";
 
@@ -32,7 +32,7 @@ function reportKept(observer: Observer, { key, kept }: KnownKey, memory: Memory,
   else
     observer.onRead(
       key.coordinate,
-      new ServedReport(policy, NO_TAGS, "hit", freshUntilAt - now, now - grantedAt, kept),
+      servedReport({ policy, tags: NO_TAGS }, "hit", freshUntilAt - now, now - grantedAt, kept),
       info,
       key as Key,
     );

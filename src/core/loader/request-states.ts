@@ -4,7 +4,7 @@ import { type Execution, type ExecutionInfo, executionOf, isOnlyExecution } from
 import type { Key, Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/entry-layout.js";
-import type { Reads } from "../tier/read/reads.js";
+import type { Reads } from "../tier/read/hit.js";
 import type { KnownKey } from "../tier/request/known-key.js";
 import type { ReadReport } from "../tier/request/request.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";

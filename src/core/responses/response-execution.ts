@@ -1,5 +1,5 @@
 import type { DocumentNode, GraphQLSchema } from "graphql";
-import type { ServedReport } from "../tier/request/served-report.js";
+import type { ServedReport } from "../tier/request/request.js";
 import type { CollectedParts } from "./collected-parts.js";
 import type { OperationPlan } from "./operation-plan.js";
 import type { ResponsesOptions } from "./options.js";

@@ -14,7 +14,7 @@ import type { Entry } from "../../core/store/entry.js";
 import { begunAt, holderOf } from "../../core/store/transitions.js";
 import { partsIn } from "../../core/tier/entry/entry-decoder.js";
 import { evaluateFreshness, type Freshness, ownPolicy } from "../../core/tier/entry/freshness.js";
-import { isPlausible } from "../../core/tier/entry/plausible.js";
+import { implausibilityOf } from "../../core/tier/entry/plausible.js";
 import { prepareFor } from "../../core/tier/request/verdict.js";
 import type { InvalidatingKind } from "../../core/tier/shared/known-positions.js";
 import type {
@@ -103,7 +103,8 @@ type Place = ReturnType<typeof placeOf>;
 
 /** Undefined if it cannot be read. */
 function valueIn({ invalidations, packing, longestMs }: CacheParts, { key, policy }: Place, entry: Entry, now: number) {
-  const parts = isPlausible(entry, now, invalidations, longestMs) ? partsIn(entry, key, packing) : undefined;
+  const isPlausible = implausibilityOf(entry, now, invalidations, longestMs) === undefined;
+  const parts = isPlausible ? partsIn(entry, key, packing) : undefined;
   if (parts === undefined) return undefined;
   const { subjects } = parts;
   const freshness = evaluateFreshness(entry, policy, now, () => parts.freshness);

@@ -126,7 +126,7 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
     // An invalidation of everything counts as one.
     unconfirmedInvalidations: { count: invalidation.unconfirmed.size, since },
     leases: leases.held.size,
-    waitingReaders: tier.waitingReaders,
+    waitingReaders: tier.misses.waitingReaders,
     memory: memory ? { ...memory, confirmedAt: date(memory.confirmedAt) } : null,
   };
 }

@@ -9,8 +9,8 @@ import type { Key } from "../../../src/core/keys/key.js";
 import { RequestStates } from "../../../src/core/loader/request-states.js";
 import { partsOf } from "../../../src/core/parts.js";
 import type { FieldRule } from "../../../src/core/schema-rules.js";
-import type { Reads } from "../../../src/core/tier/read/reads.js";
-import { Generations, Memos } from "../../../src/core/tier/request/known-key.js";
+import type { Reads } from "../../../src/core/tier/read/hit.js";
+import { Memos } from "../../../src/core/tier/request/known-key.js";
 import type { RequestTags } from "../../../src/core/tier/request/tags.js";
 
 const typeDefs = /* GraphQL */ `
@@ -81,10 +81,10 @@ function outcome(make: () => unknown): unknown {
   }
 }
 
-const memos = (): Memos => new Memos(new Generations(1_000_000));
+const memos = (): Memos => new Memos(1_000_000);
 
 const requestStates = new RequestStates(
-  {} as Reads,
+  { invalidations: {} } as Reads,
   { count: 0, hasChangedSince: () => false },
   { maxKeyBytes: 1_000_000, maxTagCombinations: 1_000_000 },
 );

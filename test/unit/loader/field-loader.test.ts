@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Key } from "../../../src/core/keys/key.js";
 import { FieldLoader, type FieldRequest } from "../../../src/core/loader/field-loader.js";
 import type { Entry } from "../../../src/core/store/entry.js";
-import type { Reads } from "../../../src/core/tier/read/reads.js";
+import type { Reads } from "../../../src/core/tier/read/hit.js";
 import type { Loaded } from "../../../src/core/tier/request/loaded.js";
 import type { ReadEnding } from "../../../src/core/tier/request/request.js";
 import { NO_TAGS } from "../../../src/core/tier/request/tags.js";
@@ -20,7 +20,8 @@ function createLoader() {
     loads: { running: 0 },
     nestingOf: () => "none",
     read: () => result,
-    readAgain: (_: unknown, first: ReadEnding, value: unknown) => again.push([first, value]),
+    responder: { respondAgain: (_: unknown, first: ReadEnding, value: unknown) => again.push([first, value]) },
+    invalidations: { shownPosition: 0 },
   };
   const invalidations = { count: 0, hasChangedSince: () => false };
   const loader = new FieldLoader(tier as unknown as Reads, invalidations, LIMITS);

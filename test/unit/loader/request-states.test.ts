@@ -3,13 +3,14 @@ import { describe, expect, it, vi } from "vitest";
 import type { Execution } from "../../../src/core/base/graphql-version.js";
 import type { FieldRequest } from "../../../src/core/loader/field-loader.js";
 import { RequestStates } from "../../../src/core/loader/request-states.js";
-import type { Reads } from "../../../src/core/tier/read/reads.js";
+import type { Reads } from "../../../src/core/tier/read/hit.js";
 import { NO_TAGS } from "../../../src/core/tier/request/tags.js";
 import { collectGarbage } from "../../support/collect-garbage.js";
 
 const LIMITS = { maxKeyBytes: 1_000_000, maxTagCombinations: 1_000 };
 const NO_INVALIDATIONS = { count: 0, hasChangedSince: () => false };
-const newRequestStates = (): RequestStates => new RequestStates({} as Reads, NO_INVALIDATIONS, LIMITS);
+const newRequestStates = (): RequestStates =>
+  new RequestStates({ invalidations: {} } as Reads, NO_INVALIDATIONS, LIMITS);
 const executionOf = (owner: object, signal?: object): Execution => ({ owner, signal });
 
 describe("the field loader of an execution", () => {
@@ -59,9 +60,15 @@ describe("the field loader of an execution", () => {
 
   it("forgets what it has read when the signal of the execution aborts, as graphql 17 does at the end", () => {
     const read = vi.fn(() => Promise.resolve());
-    const readAgain = vi.fn(() => Promise.resolve());
+    const respondAgain = vi.fn(() => Promise.resolve());
     const requestStates = new RequestStates(
-      { loads: { running: 0 }, nestingOf: () => "none", read, readAgain } as unknown as Reads,
+      {
+        loads: { running: 0 },
+        invalidations: {},
+        responder: { respondAgain },
+        nestingOf: () => "none",
+        read,
+      } as unknown as Reads,
       NO_INVALIDATIONS,
       LIMITS,
     );
@@ -69,10 +76,10 @@ describe("the field loader of an execution", () => {
     const execution = executionOf({}, controller.signal);
     const request = { key: { name: "key" }, tags: NO_TAGS, policy: {} } as unknown as FieldRequest;
     for (let nth = 0; nth < 2; nth++) void requestStates.loader(execution).read(request);
-    expect([read.mock.calls.length, readAgain.mock.calls.length]).toEqual([1, 1]);
+    expect([read.mock.calls.length, respondAgain.mock.calls.length]).toEqual([1, 1]);
     controller.abort();
     void requestStates.loader(execution).read(request);
-    expect([read.mock.calls.length, readAgain.mock.calls.length]).toEqual([2, 1]);
+    expect([read.mock.calls.length, respondAgain.mock.calls.length]).toEqual([2, 1]);
   });
 
   it("is given to the observer of its request once, to forget what it has read", () => {

@@ -1,14 +1,13 @@
 import { describe, expect, it } from "vitest";
 import type { Key } from "../../../src/core/keys/key.js";
-import { Generations, isRemembered, KnownKey, type Memo, Memos } from "../../../src/core/tier/request/known-key.js";
+import { isRemembered, KnownKey, type Memo, Memos } from "../../../src/core/tier/request/known-key.js";
 import { NO_TAGS } from "../../../src/core/tier/request/tags.js";
 
 /** What a row and a key take without a value, for inputs of one character. */
 const EMPTY_BYTES = 602;
 
 function generationsOf(maxBytes: number) {
-  const generations = new Generations(maxBytes);
-  const memos = new Memos(generations);
+  const memos = new Memos(maxBytes);
   const memo = memos.of("films");
   const slot = memo.newSlot();
   const remember = (input: string, of: Memo = memo, at = slot): KnownKey => {
@@ -22,14 +21,14 @@ function generationsOf(maxBytes: number) {
     known.until = 1;
     known.value = known.key.name;
     known.kept = { bytes } as KnownKey["kept"];
-    generations.grow(bytes, known.row);
+    memos.grow(bytes, known.row);
   };
   const set = (input: string, bytes = 0): KnownKey => {
     const known = remember(input);
     if (bytes > 0) keep(known, bytes);
     return known;
   };
-  return { generations, memos, memo, slot, remember, keep, set };
+  return { memos, memo, slot, remember, keep, set };
 }
 
 describe("The generations of what is remembered", () => {
@@ -53,7 +52,7 @@ describe("The generations of what is remembered", () => {
 
   it("never take more than their bytes, whatever is added, used again, replaced and dropped", () => {
     const maxBytes = 50_000;
-    const { generations, set, remember, keep } = generationsOf(maxBytes);
+    const { memos, set, remember, keep } = generationsOf(maxBytes);
     const inFlight: KnownKey[] = [];
     let seed = 7;
     const random = (below: number): number => {
@@ -67,25 +66,25 @@ describe("The generations of what is remembered", () => {
       const earlier = inFlight[random(inFlight.length)] as KnownKey;
       if (isRemembered(earlier) && earlier.kept === undefined) keep(earlier, random(maxBytes / 8));
       if (random(3) === 0) remember(String.fromCharCode(200 + random(300)));
-      expect(generations.bytes).toBeLessThanOrEqual(maxBytes);
-      expect(generations.bytes).toBeGreaterThanOrEqual(0);
+      expect(memos.bytes).toBeLessThanOrEqual(maxBytes);
+      expect(memos.bytes).toBeGreaterThanOrEqual(0);
     }
   });
 
   it("take no more for values that come after their rows have become old", () => {
-    const { generations, set, keep } = generationsOf(20 * EMPTY_BYTES);
+    const { memos, set, keep } = generationsOf(20 * EMPTY_BYTES);
     const known = Array.from({ length: 15 }, (_, nth) => set(String.fromCharCode(200 + nth)));
     for (const one of known) if (isRemembered(one)) keep(one, 2 * EMPTY_BYTES);
-    expect(generations.bytes).toBeLessThanOrEqual(20 * EMPTY_BYTES);
+    expect(memos.bytes).toBeLessThanOrEqual(20 * EMPTY_BYTES);
   });
 
   it("count a key that replaces another one once", () => {
-    const { generations, memo, slot, set } = generationsOf(100_000);
+    const { memos, memo, slot, set } = generationsOf(100_000);
     const earlier = set("a", 500);
     const { row } = earlier;
     const later = new KnownKey({ name: "later" } as Key, NO_TAGS, row);
     memo.remember(later, slot);
-    expect(generations.bytes).toBe(EMPTY_BYTES);
+    expect(memos.bytes).toBe(EMPTY_BYTES);
     expect([isRemembered(earlier), earlier.kept, memo.row("a").keys[slot]]).toEqual([false, undefined, later]);
   });
 
@@ -99,11 +98,11 @@ describe("The generations of what is remembered", () => {
   });
 
   it("do not remember long inputs", () => {
-    const { generations, remember } = generationsOf(100_000);
+    const { memos, remember } = generationsOf(100_000);
     const long = "x".repeat(513);
     expect(isRemembered(remember("x".repeat(512)))).toBe(true);
-    const before = generations.bytes;
-    expect([isRemembered(remember(long)), generations.bytes]).toEqual([false, before]);
+    const before = memos.bytes;
+    expect([isRemembered(remember(long)), memos.bytes]).toEqual([false, before]);
     expect(remember("a").row).not.toBe(remember(long).row);
   });
 });

@@ -1,6 +1,6 @@
 import { FakeClock, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { LongTick, PER_TURN, turnOf } from "../../../src/core/tier/tick/long-tick.js";
+import { inTurn, LongTick, PER_TURN } from "../../../src/core/tier/tick/long-tick.js";
 
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
 
@@ -26,13 +26,7 @@ describe("LongTick", () => {
   /** Lets callers continue in their turns, and resolves when all of them have. */
   async function letContinue(longTick: LongTick, count: number, go: (position: number) => void): Promise<void> {
     const turns = longTick.turnsFor(count);
-    await Promise.all(
-      range(count).map(async (position) => {
-        const turn = turnOf(turns, position);
-        if (turn !== undefined) await turn;
-        go(position);
-      }),
-    );
+    await Promise.all(range(count).map((position) => inTurn(turns, position, () => go(position))));
   }
 
   it("lets a limited number of callers continue in each turn of the event loop, whatever they wait for", async () => {

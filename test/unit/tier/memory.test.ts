@@ -4,7 +4,7 @@ import { createPacking } from "../../../src/core/codec/packing.js";
 import type { Key } from "../../../src/core/keys/key.js";
 import { compilePolicy, type Policy } from "../../../src/core/policy/policy.js";
 import { Memory } from "../../../src/core/tier/memory/memory.js";
-import { Generations, KnownKey, Memos } from "../../../src/core/tier/request/known-key.js";
+import { KnownKey, Memos } from "../../../src/core/tier/request/known-key.js";
 import { NO_TAGS } from "../../../src/core/tier/request/tags.js";
 import type { InvalidationClock } from "../../../src/core/tier/shared/invalidation-clock.js";
 
@@ -63,19 +63,19 @@ function memoryWith({ maxBytes = MAX_BYTES, maxStalenessMs = 2_000 } = {}) {
       return { readings: [], clock: head };
     },
   };
-  const generations = new Generations(maxBytes);
+  const memos = new Memos(maxBytes);
   const packing = createPacking({ compressAboveBytes: 1_000_000, maxValueBytes: 1_000_000 } as never);
   const memory = new Memory({
     clock,
     store,
     invalidations: invalidations as unknown as InvalidationClock,
     packing,
-    generations,
+    memos,
     settings: { maxBytes, maxStalenessMs },
   });
   const confirm = (nth = 0): void => invalidations.confirm(clock.now(), nth);
   confirm();
-  const memo = new Memos(generations).of("test");
+  const memo = memos.of("test");
   const slot = memo.newSlot();
   const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], defaults: {} });
   const key = (name: string, tags = NO_TAGS): KnownKey => {
@@ -102,7 +102,7 @@ function memoryWith({ maxBytes = MAX_BYTES, maxStalenessMs = 2_000 } = {}) {
   };
   const serves = (name: string, since = 1): boolean => memory.serves(key(name), since);
   const take = (name: string): unknown => (serves(name) ? memory.take(key(name)) : undefined);
-  return { clock, memory, server, polledAt, confirm, invalidations, generations, policy, key, put, serves, take };
+  return { clock, memory, server, polledAt, confirm, invalidations, memos, policy, key, put, serves, take };
 }
 
 describe("the memory of a process", () => {
@@ -149,7 +149,7 @@ describe("the memory of a process", () => {
     it("serves only who began before a read that has confirmed what this process knows was sent", () => {
       const { memory, confirm, put, serves, polledAt } = memoryWith({ maxStalenessMs: 0 });
       put("a");
-      expect([memory.isExact, memory.isLive, serves("a", 1)]).toEqual([true, false, false]);
+      expect([memory.isLive, serves("a", 1)]).toEqual([false, false]);
       confirm(1);
       expect([serves("a", 1), serves("a", 2)]).toEqual([true, false]);
       confirm(2);
@@ -399,7 +399,7 @@ describe("the memory of a process", () => {
   });
 
   it("counts values, their tags and their keys, and nothing of them once they are dropped", () => {
-    const { memory, generations, key, put } = memoryWith();
+    const { memory, memos, key, put } = memoryWith();
     key("a");
     key("b");
     key("c");
@@ -417,7 +417,7 @@ describe("the memory of a process", () => {
     expect(added("c", { at: new Date(0), text: "x".repeat(500) })).toBeGreaterThan(600);
     expect(added("a", "x".repeat(1_000))).toBe(0);
     for (const name of ["a", "b", "c", "c"]) memory.drop(key(name));
-    expect([memory.status.bytes, generations.bytes]).toEqual([keys, keys]);
+    expect([memory.status.bytes, memos.bytes]).toEqual([keys, keys]);
   });
 
   it("takes no more than `maxBytes`, keeps what is used, and forgets what is not", () => {

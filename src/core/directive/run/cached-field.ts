@@ -14,10 +14,9 @@ import type { BypassReason } from "../../telemetry/events.js";
 import type { Memory } from "../../tier/memory/memory.js";
 import { canBeKept, KnownKey } from "../../tier/request/known-key.js";
 import type { Excess } from "../../tier/request/loaded.js";
-import type { ReadReport, ReadRequest, ReadResult, Validator } from "../../tier/request/request.js";
+import type { ReadReport, ReadRequest, Validator } from "../../tier/request/request.js";
 import type { ResultControl } from "../../tier/request/result-control.js";
 import type { RequestTags } from "../../tier/request/tags.js";
-import type { Verdict } from "../../tier/request/verdict.js";
 import type { CallSignals, Waiters } from "../../tier/request/waiters.js";
 import {
   changedKeyOf,
@@ -220,8 +219,8 @@ class FieldCall implements FieldRequest {
     return takeKept(this.known, tier.memory as Memory, this.policy, this.observer, this.info, channel);
   }
 
-  missed(result: ReadResult, verdict: Verdict): unknown {
-    return this.execution.readMissed(this, result, verdict);
+  missed(respond: () => unknown): unknown {
+    return this.execution.readMissed(this, respond);
   }
 
   get input(): (() => unknown) | undefined {

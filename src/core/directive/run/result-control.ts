@@ -1,6 +1,6 @@
 import { describeSetting, optionInvalid } from "../../base/errors.js";
 import { infoWith } from "../../base/graphql-version.js";
-import { InertControl, type ResultControl } from "../../tier/request/result-control.js";
+import { inertControl, type ResultControl } from "../../tier/request/result-control.js";
 
 /**
  * Returns the control of the result of a field: whether it is cached, for how long, with which
@@ -17,7 +17,7 @@ export function resultControl(info: object): ResultControl {
     throw optionInvalid(
       `resultControl: expected the \`info\` of a resolver, got ${describeSetting(info)}; pass the fourth argument of the resolver`,
     );
-  return new InertControl(`${String(parentType)}.${fieldName}`);
+  return inertControl(`${String(parentType)}.${fieldName}`);
 }
 
 /**

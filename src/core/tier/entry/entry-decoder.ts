@@ -1,9 +1,9 @@
 import { CachedError } from "../../base/errors.js";
 import { Unreadable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
-import type { Key, Subject } from "../../keys/key.js";
+import type { Key } from "../../keys/key.js";
 import type { Entry } from "../../store/entry.js";
-import { type OwnFreshness, type ReadBody, type ResponseHint, readBody } from "../../store/entry-layout.js";
+import { type ReadBody, readBody } from "../../store/entry-layout.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { type Failure, type Failures, failureAad } from "./failure.js";
 
@@ -19,8 +19,7 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
     if (parts === "collision") return { kind: "collision" };
     if (parts !== undefined) {
       const content = packing.unpack(body, parts.valueAt);
-      const value = packing.decode(content);
-      return new DecodedValue(value, content, parts, body);
+      return { kind: "value", value: packing.decode(content), content, parts };
     }
   } catch (error) {
     cause = error;
@@ -37,46 +36,15 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
 export const valueAad = ({ name }: Pick<Key, "name">, { position, grantedAt }: Pick<Entry, "position" | "grantedAt">) =>
   `${name} ${position} ${grantedAt}`;
 
-/** A decoded value with what its load has said about it. */
-export class DecodedValue {
-  readonly kind = "value";
+/** A decoded value, what it was decoded from, and what its load has said about it. */
+export interface DecodedValue {
+  readonly kind: "value";
   readonly value: unknown;
-  /** What `value` was decoded from. */
   readonly content: Encoded;
-  /** What the entry has besides. */
   readonly parts: ReadBody;
-  /** The body of the entry. */
-  readonly body: Buffer;
-
-  constructor(value: unknown, content: Encoded, parts: ReadBody, body: Buffer) {
-    this.value = value;
-    this.content = content;
-    this.parts = parts;
-    this.body = body;
-  }
-
-  get subjects(): readonly Subject[] {
-    return this.parts.subjects;
-  }
-
-  get hint(): ResponseHint | undefined {
-    return this.parts.hint;
-  }
-
-  get freshness(): OwnFreshness | undefined {
-    return this.parts.freshness;
-  }
-
-  /** Returns the same with another value, which is a copy. */
-  with(value: unknown): DecodedValue {
-    return new DecodedValue(value, this.content, this.parts, this.body);
-  }
 }
 
-/**
- * The content of a value's entry. `corrupt`: it cannot be read. `collision`: it belongs to another
- * key. Both count as absent.
- */
+/** `corrupt`: it cannot be read. `collision`: it belongs to another key. Both count as absent. */
 export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly kind: "collision" };
 
 /** Returns what a value's entry has besides the value. Undefined if that cannot be read. */
@@ -90,10 +58,7 @@ export function partsIn(entry: Entry, key: Key, packing: Packing): ReadBody | un
   }
 }
 
-/**
- * Decodes the failure of a load. Returns undefined, and reports it, if it cannot be read or belongs
- * to another key.
- */
+/** Undefined, and reported, if the failure cannot be read or belongs to another key. */
 export function decodeFailure(
   body: Uint8Array,
   key: Key,
@@ -118,7 +83,6 @@ function reportCorrupt(key: Key, cause: unknown, channel: Channel): void {
   report(key, reason, remedy, cause, channel);
 }
 
-/** Reports an entry whose times or positions no load can have. */
 export const reportImplausible = (key: Key, reason: string, channel: Channel): void =>
   report(key, reason, OTHERS, undefined, channel);
 

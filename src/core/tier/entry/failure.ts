@@ -54,16 +54,12 @@ export class Failures {
   }
 }
 
-/**
- * The failure of a load. `thrown`: what readers of this process get. Undefined: nothing, they load
- * for themselves.
- */
 export interface Failure {
   readonly id: string;
+  /** What readers of this process get. Undefined: nothing, they load for themselves. */
   readonly thrown: Thrown | undefined;
 }
 
-/** Anything that was thrown. */
 export interface Thrown {
   readonly error: unknown;
 }
@@ -72,8 +68,5 @@ export interface Thrown {
 const MAX_BYTES = 32 * 1024;
 const MAX_CAUGHT = 500;
 
-/**
- * Returns the associated data of an encrypted failure, so that no value of the same key can replace
- * it.
- */
+/** The associated data of an encrypted failure: no value of the same key can replace it. */
 export const failureAad = (key: Key): string => `${key.name} failed`;

@@ -27,9 +27,6 @@ export type Freshness =
   | "uncacheable"
   | "write-in-progress";
 
-const NOTHING_SET = (): undefined => undefined;
-
-/** The states in which an entry may be served without waiting for a load. */
 export type Servable = Extract<Freshness, "fresh" | "stale-while-revalidate" | "stale-backoff">;
 
 const SERVABLE: ReadonlySet<Freshness> = new Set<Servable>(["fresh", "stale-while-revalidate", "stale-backoff"]);
@@ -50,7 +47,7 @@ export function evaluateFreshness(
   entry: Entry | undefined,
   policy: Policy,
   now: number,
-  ownOf: (entry: Entry) => OwnFreshness | undefined = NOTHING_SET,
+  ownOf?: (entry: Entry) => OwnFreshness | undefined,
 ): Freshness {
   if (entry === undefined) return "absent";
   if (entry.state === "pending") return "pending";
@@ -59,7 +56,7 @@ export function evaluateFreshness(
   if (freshness === "fresh") return freshness;
   if (isForWaiters(entry)) return "absent";
   if (freshness === "absent" && policy.maxAgeLimitMs === undefined) return freshness;
-  const own = ownOf(entry);
+  const own = ownOf?.(entry);
   return own === undefined ? freshness : valueFreshness(entry, ownPolicy(policy, own), now);
 }
 
@@ -124,10 +121,7 @@ export const earliestRefreshAt = (
   { earlyRefreshBeta }: Pick<Policy, "earlyRefreshBeta">,
 ): number => freshUntilAt - MAX_NEGATIVE_LOG * loadMs * earlyRefreshBeta;
 
-/**
- * The upper bound of `-Math.log(1 - random())`: a random number has 53 bits. Skips the logarithm
- * for most entries.
- */
+/** At least `-Math.log(1 - random())`, of 53 bits. Skips the logarithm for most entries. */
 const MAX_NEGATIVE_LOG = 37;
 
 /**

@@ -7,9 +7,9 @@ import type { Policy } from "../../policy/policy.js";
 import type { Entry } from "../../store/entry.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
 import type { Store } from "../../store/store.js";
-import { freezePlain } from "../entry/freeze-plain.js";
 import { earliestRefreshAt } from "../entry/freshness.js";
-import { type Copies, canBeKept, forget, type Generations, isRemembered, type KnownKey } from "../request/known-key.js";
+import { type Copies, canBeKept, forget, isRemembered, type KnownKey, type Memos } from "../request/known-key.js";
+import { freezePlain } from "../request/value-decoder.js";
 import { prepareFor } from "../request/verdict.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import { ValueSize } from "./value-size.js";
@@ -28,7 +28,7 @@ import { ValueSize } from "./value-size.js";
 export class Memory {
   readonly #parts: MemoryParts;
   readonly #sizes = new ValueSize();
-  readonly #generations: Generations;
+  readonly #memos: Memos;
   readonly #invalidations: InvalidationClock;
   readonly #maxStalenessMs: number;
   #isPolling = false;
@@ -41,7 +41,7 @@ export class Memory {
   constructor(parts: MemoryParts) {
     this.#parts = parts;
     this.#invalidations = parts.invalidations;
-    this.#generations = parts.generations;
+    this.#memos = parts.memos;
     this.#maxStalenessMs = parts.settings.maxStalenessMs;
   }
 
@@ -55,21 +55,12 @@ export class Memory {
   }
 
   get status(): MemoryStatus {
-    const { maxBytes } = this.#parts.settings;
     const { asOf } = this.#invalidations;
     const confirmedAt = asOf === Number.NEGATIVE_INFINITY ? undefined : asOf;
-    return { bytes: this.#generations.bytes, maxBytes, confirmedAt };
+    return { bytes: this.#memos.bytes, maxBytes: this.#parts.settings.maxBytes, confirmedAt };
   }
 
-  /** Whether values count only as they would in the store. */
-  get isExact(): boolean {
-    return this.#maxStalenessMs === 0;
-  }
-
-  /**
-   * Whether values count without a question: `maxStalenessMs` is set, and what this process knows
-   * is not older.
-   */
+  /** Whether values count without a question, as what is known is not older than allowed. */
   get isLive(): boolean {
     return this.#maxStalenessMs > 0 && this.#parts.clock.now() - this.#invalidations.asOf < this.#maxStalenessMs;
   }
@@ -91,14 +82,10 @@ export class Memory {
       return false;
     }
     if (known.comparedAt !== invalidations.changes && !this.isCurrent(known)) return false;
-    if (known.copies === "decoded" && !this.#decode(known)) return false;
-    return true;
+    return known.copies !== "decoded" || this.#decode(known);
   }
 
-  /**
-   * Returns the value of a key in memory for one reader, who may change it unless the policy is
-   * `readOnly`.
-   */
+  /** For one reader, who may change the value unless the policy is `readOnly`. */
   take(known: KnownKey): unknown {
     switch (known.copies) {
       case "shared":
@@ -126,10 +113,7 @@ export class Memory {
     }
   }
 
-  /**
-   * Compares a value with the invalidations that this process knows, and forgets it if it is
-   * outdated.
-   */
+  /** Compares a value with the invalidations known by now, and forgets it if it is outdated. */
   isCurrent(known: KnownKey): boolean {
     const { kept, key } = known;
     const invalidations = this.#invalidations;
@@ -155,38 +139,28 @@ export class Memory {
     const until = Math.floor(Math.min(freshUntilAt, earliestRefreshAt(entry, policy) - offsetMs));
     if (until <= readAt) return value;
     this.drop(known);
-    const copies = copiesOf(value, content, policy, this.#parts.packing);
-    const decode = copies === "decoded" ? decoderOf(content, this.#parts.packing) : undefined;
-    const bytes =
-      KEPT_BYTES +
-      8 * subjects.length +
-      (decode === undefined ? this.#sizes.of(value, content.length) : content.length);
-    if (bytes > this.#parts.settings.maxBytes / MIN_ENTRIES) return value;
+    const { packing, settings } = this.#parts;
+    const copies = copiesOf(value, content, policy, packing);
+    const decode = copies === "decoded" ? decoderOf(content, packing) : undefined;
+    const valueBytes = decode === undefined ? this.#sizes.of(value, content.length) : content.length;
+    const bytes = KEPT_BYTES + 8 * subjects.length + valueBytes;
+    if (bytes > settings.maxBytes / MIN_ENTRIES) return value;
     known.copies = copies;
     known.value = decode === undefined ? value : undefined;
     known.comparedAt = -1;
     known.until = Math.max(1, until);
-    known.kept = {
-      position: entry.position,
-      subjects,
-      readAt,
-      freshUntilAt,
-      grantedAt: entry.grantedAt - offsetMs,
-      hint,
-      bytes,
-      decode,
-      passed: undefined,
-    };
-    this.#generations.grow(bytes, known.row);
+    const { position } = entry;
+    const grantedAt = entry.grantedAt - offsetMs;
+    known.kept = { position, subjects, readAt, freshUntilAt, grantedAt, hint, bytes, decode, passed: undefined };
+    this.#memos.grow(bytes, known.row);
     if (this.#maxStalenessMs > 0) this.#keepPolling();
     // There may have been no room for it.
     return decode === undefined && known.kept !== undefined ? this.take(known) : value;
   }
 
-  /** Forgets the value of a key: there is a newer one, or the value must not be served. */
   drop(known: KnownKey): void {
     const { kept } = known;
-    if (kept !== undefined && isRemembered(known)) this.#generations.grow(-kept.bytes, known.row);
+    if (kept !== undefined && isRemembered(known)) this.#memos.grow(-kept.bytes, known.row);
     forget(known);
   }
 
@@ -220,19 +194,15 @@ export class Memory {
     return Math.max(this.#invalidations.asOf, this.#polledAt) + Math.min(POLL_MS, this.#maxStalenessMs / 2);
   }
 
-  /** Confirms what this process knows, without a read of an entry. Never rejects. */
+  /** Confirms what this process knows by a read of nothing but the head. Never rejects. */
   async #poll(): Promise<void> {
     const { store, invalidations } = this.#parts;
     const sentAt = this.#parts.clock.now();
     this.#polledAt = sentAt;
-    const isKnown = await prepareFor(await store.read([]), this.#parts);
-    if (isKnown) invalidations.confirm(sentAt);
+    if (await prepareFor(await store.read([]), this.#parts)) invalidations.confirm(sentAt);
   }
 
-  /**
-   * Heeds a message. A process that serves nothing without a question reads what is new with its
-   * next read.
-   */
+  /** Of a message. Without `maxStalenessMs`, the next read asks for what is new. */
   hear(head: Buffer | undefined): void {
     if (this.#isClosed || !this.isLive) return;
     void (head === undefined ? this.#poll() : this.#invalidations.hear(head));
@@ -256,55 +226,44 @@ function decoderOf(given: Encoded, packing: Packing): () => unknown {
   return () => packing.decode(content);
 }
 
-/** Whether a spread copies all of a value. */
 const isFlat = (value: object): boolean =>
   isPlainObject(value) && Object.values(value).every((member) => typeof member !== "object" || member === null);
 
-/** A fresh value, as a read, a load or a message has shown it. */
-export interface Shown {
+interface Shown {
   readonly entry: Pick<Entry, "freshUntilAt" | "grantedAt" | "loadMs" | "position">;
   readonly value: unknown;
   readonly content: Encoded;
   readonly subjects: readonly Subject[];
   readonly hint: ResponseHint | undefined;
-  /**
-   * When what has shown the value was sent, on the clock of this process, and the store's time
-   * then.
-   */
+  /** When what has shown the value was sent, on the clock of this process. */
   readonly readAt: number;
+  /** The store's time then. */
   readonly now: number;
 }
 
-export interface MemorySettings {
-  /** Maximum memory of all values and their keys, as estimated. */
-  readonly maxBytes: number;
-  /** For how long values count without a read of the clock's head. 0: never. */
-  readonly maxStalenessMs: number;
-}
-
-/** What the memory holds. */
 export interface MemoryStatus {
   readonly bytes: number;
   readonly maxBytes: number;
-  /**
-   * When this process last confirmed that it knows all invalidations, on its own clock. Undefined:
-   * never yet.
-   */
+  /** When this process last confirmed that it knows all invalidations, on its own clock. */
   readonly confirmedAt: number | undefined;
 }
 
-export interface MemoryParts {
+interface MemoryParts {
   readonly clock: Clock;
   readonly store: Pick<Store, "read">;
   readonly invalidations: InvalidationClock;
   readonly packing: Packing;
-  readonly generations: Generations;
-  readonly settings: MemorySettings;
+  readonly memos: Memos;
+  readonly settings: {
+    /** Maximum memory of all values and their keys, as estimated. */
+    readonly maxBytes: number;
+    /** For how long values count without a read of the clock's head. 0: never. */
+    readonly maxStalenessMs: number;
+  };
 }
 
-/** What is known of a value besides the value. */
 const KEPT_BYTES = 140;
-/** A value takes at most this part of the memory. */
+/** How many values of the largest size fit. */
 const MIN_ENTRIES = 8;
 /**
  * For how long values count for an execution after a read has confirmed them: a bound, should two

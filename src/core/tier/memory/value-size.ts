@@ -1,12 +1,8 @@
 import { isPlainObject } from "../../base/built-in.js";
 import { StoredText } from "../../codec/packing.js";
 
-/** Estimates how much memory decoded values take. */
 export class ValueSize {
-  /**
-   * The names of properties that other values have as well, so that they take no memory of their
-   * own.
-   */
+  /** The names of properties that other values have as well: they take no memory of their own. */
   readonly #names = new Set<string>();
 
   /**
@@ -34,12 +30,9 @@ export class ValueSize {
       for (const element of value) bytes += this.#of(element, seen);
       return ARRAY_BYTES + value.length * WORD_BYTES + bytes;
     }
-    if (value instanceof Map) {
-      for (const [key, member] of value) bytes += this.#of(key, seen) + this.#of(member, seen);
-      return COLLECTION_BYTES + value.size * COLLECTION_ENTRY_BYTES + bytes;
-    }
-    if (value instanceof Set) {
-      for (const member of value) bytes += this.#of(member, seen);
+    if (value instanceof Map || value instanceof Set) {
+      for (const member of value.values()) bytes += this.#of(member, seen);
+      if (value instanceof Map) for (const key of value.keys()) bytes += this.#of(key, seen);
       return COLLECTION_BYTES + value.size * COLLECTION_ENTRY_BYTES + bytes;
     }
     if (!isPlainObject(value)) {
@@ -78,32 +71,20 @@ const DATE_BYTES = 96;
 const BUFFER_BYTES = 240;
 const COLLECTION_BYTES = 150;
 const COLLECTION_ENTRY_BYTES = 32;
-/**
- * An object with more properties is a hash table of its own. Others share what describes their
- * properties.
- */
+/** An object with more properties is a hash table. Others share what describes their properties. */
 const MAX_SHARED_NAMES = 128;
 const TABLE_ENTRY_BYTES = 48;
-/**
- * What the name of a property takes besides its text, in an object that shares its description with
- * no other.
- */
+/** What the name of a property takes besides its text, if no other object describes it. */
 const NEW_NAME_BYTES = 80;
 const MAX_KNOWN_NAMES = 5_000;
 const MAX_KNOWN_NAME_LENGTH = 100;
 /** Stands for all instances of classes that were seen. */
 const INSTANCE = {};
-/**
- * How much more memory than its text the data of a response takes, which is kept once a reader has
- * asked for it.
- */
+/** The memory of the data of a response, by that of its text: both are kept. */
 const PARSED_RATIO = 2;
 const NOT_LATIN_1 = /[^\0-\xff]/;
 
-/**
- * One byte for each character, or two if one of them is not in Latin-1. V8 has each text of one
- * character once.
- */
+/** Two bytes a character if one is not in Latin-1. V8 has each text of one character once. */
 function bytesOfText(text: string): number {
   if (text.length <= 1) return 0;
   const bytes = HEADER_BYTES + text.length * (NOT_LATIN_1.test(text) ? 2 : 1);

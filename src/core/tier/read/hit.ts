@@ -2,13 +2,25 @@ import type { Key } from "../../keys/key.js";
 import type { Reading } from "../../store/store.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { isDueEarly } from "../entry/freshness.js";
+import type { Memory } from "../memory/memory.js";
 import type { KnownKey } from "../request/known-key.js";
-import { hasMoreTags, type ReadRequest, ReadResult } from "../request/request.js";
-import { outcomeOf, prepareFor, type ServableValue, UNPREPARED, type Verdict, verdictOf } from "../request/verdict.js";
+import type { ReadRequest } from "../request/request.js";
+import {
+  outcomeOf,
+  prepareFor,
+  type ServableValue,
+  UNPREPARED,
+  type Unservable,
+  type Verdict,
+  verdictOf,
+} from "../request/verdict.js";
+import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import type { Modes } from "../shared/modes.js";
+import type { Loads } from "../source/loads.js";
 import { PER_TURN } from "../tick/long-tick.js";
-import { type Missed, Misses } from "./misses.js";
-import type { ReadParts, ReadPath } from "./read-parts.js";
+import type { ReadParts, ReadPath } from "./miss.js";
+import { Misses } from "./misses.js";
+import { Responder } from "./responder.js";
 import { Cell, Tick } from "./tick.js";
 
 /**
@@ -21,29 +33,32 @@ import { Cell, Tick } from "./tick.js";
  * its results are never older than the call. What is in memory is not read: the head says whether
  * it counts. All that must be loaded after a read share one round trip for leases.
  */
-export class Hits implements ReadPath {
+export class Reads implements ReadPath {
   readonly misses: Misses;
-  /** The modes in this process. */
   readonly modes: Modes;
-  /**
-   * The number of the next read of the store. What a read has confirmed counts for those who began
-   * before it was sent.
-   */
+  readonly memory: Memory | undefined;
+  readonly loads: Loads;
+  readonly responder: Responder;
+  readonly invalidations: InvalidationClock;
+  /** The next read's number. What it confirms counts for those who began before it was sent. */
   nextRead = 1;
   readonly #parts: ReadParts;
   #tick: Tick | undefined;
-  #isClosed = false;
 
   constructor(parts: ReadParts) {
     this.#parts = parts;
     this.modes = parts.modes;
+    this.memory = parts.memory;
+    this.loads = parts.loads;
+    this.responder = new Responder(parts, (request, loadMs) => this.misses.refill(request, loadMs));
+    this.invalidations = parts.invalidations;
     this.misses = new Misses(parts, this);
   }
 
   /** Whether nothing forbids to read, and the caller is not part of a load. */
   get isPlain(): boolean {
-    const { unconfirmed, loads } = this.#parts;
-    return this.modes.isUnrestricted && unconfirmed.allowReads && (loads.running === 0 || !loads.isEnclosing);
+    const { unconfirmed } = this.#parts;
+    return this.modes.isUnrestricted && unconfirmed.allowReads && (this.loads.running === 0 || !this.loads.isEnclosing);
   }
 
   /**
@@ -51,7 +66,7 @@ export class Hits implements ReadPath {
    * read: the head of the clock decides.
    */
   async confirmed(known: KnownKey): Promise<boolean> {
-    const { memory } = this.#parts;
+    const { memory } = this;
     if (known.until === 0 || memory === undefined || !this.isPlain) return false;
     if (memory.isLive) return memory.serves(known, this.nextRead);
     const tick = this.#openTick();
@@ -65,7 +80,7 @@ export class Hits implements ReadPath {
    */
   readKnown(request: KnownRequest): Promise<unknown> {
     const { known } = request;
-    const { memory, invalidations } = this.#parts;
+    const { memory, invalidations } = this;
     if (known.until !== 0 && memory?.isLive === true && memory.serves(known, this.nextRead) && request.acceptsKept())
       return Promise.resolve(request.takeKept());
     const tick = this.#openTick();
@@ -85,23 +100,17 @@ export class Hits implements ReadPath {
 
   #respondKnown(request: KnownRequest, cell: Cell, isAgain = false): unknown {
     const { known } = request;
-    const { memory, channel } = this.#parts;
+    const { tick } = cell;
     if (known.cell === cell) known.cell = undefined;
-    if (channel.tracing !== undefined) request.trace = { parent: channel.tracing.active() };
     if (cell.isInMemory) {
-      if (memory?.serves(known, cell.tick.nth) === true && request.acceptsKept()) return request.takeKept();
-      if (cell.tick.isRead) return this.#readAgain(request);
+      if (this.memory?.serves(known, tick.nth) === true && request.acceptsKept()) return request.takeKept();
+      if (tick.isRead) return this.#readAgain(request);
     }
-    const result = cell.tick.mayServe ? cell : this.#resultFor(request, cell);
-    if (cell.missed !== undefined) return request.missed(result, cell.missed);
-    const verdict = verdictOf(request, result.reading, this.#parts, result);
+    const verdict = this.#verdictOn(request, cell);
     if (verdict.kind === "serve" && verdict.freshness === "fresh")
-      return this.#serve(request, result, verdict, undefined);
-    if (verdict.kind === "load") {
-      if (cell.tick.isOutrun && !isAgain) return this.#readAgain(request);
-      cell.missed = verdict;
-    }
-    return request.missed(result, verdict);
+      return this.#serve(request, cell, verdict, undefined);
+    if (verdict.kind === "load" && tick.isOutrun && !isAgain) return this.#readAgain(request);
+    return request.missed(() => this.#respond(request, cell, undefined, verdict));
   }
 
   #readAgain(request: KnownRequest): Promise<unknown> {
@@ -111,57 +120,19 @@ export class Hits implements ReadPath {
 
   #openTick(): Tick {
     if (this.#tick === undefined) {
-      const tick = new Tick(this.nextRead, this.#parts.clock.now());
+      const { clock } = this.#parts;
+      const tick = new Tick(this.nextRead, clock.now());
       this.#tick = tick;
-      this.#parts.clock.afterTick(() => void this.#readTick(tick));
+      clock.afterTick(() => void this.#readTick(tick));
     }
     return this.#tick;
   }
 
-  /** Returns whether the caller of a request is part of a load. */
-  nestingOf({ key }: Pick<ReadRequest, "key">): Nesting {
-    const { loads } = this.#parts;
-    if (!loads.isEnclosing) return "none";
-    return loads.enclosingKeys().has(key.name) ? "own-load" : "other-load";
-  }
-
-  /**
-   * Answers a request, together with all others of the tick. Rejects with an error of the source
-   * only. `nesting`: that of the caller.
-   */
-  read(request: ReadRequest, nesting: Nesting): Promise<unknown> {
-    const { channel, unconfirmed } = this.#parts;
-    if (channel.tracing !== undefined) request.trace = { parent: channel.tracing.active() };
-    if (nesting !== "none" || request.isForced === true || !this.modes.isUnrestricted || !unconfirmed.allowReads) {
-      const reason = this.bypassReasonOf(request);
-      if (reason !== undefined) return this.#bypass(request, reason);
-      if (request.isForced === true) return this.#pending(request, () => this.misses.force(request));
-    }
-    const cell = this.#openTick().cellOf(request.key);
-    return cell.whenRead(() => this.respond(request, this.#resultFor(request, cell)));
-  }
-
-  readResultOf(request: ReadRequest): Promise<ReadResult> {
-    const cell = this.#openTick().cellOf(request.key);
-    return cell.whenRead(() => this.#resultFor(request, cell));
-  }
-
-  /**
-   * Returns what a request may know of a read: not what this process has invalidated meanwhile
-   * without a confirmation.
-   */
-  #resultFor({ key, tags }: ReadRequest, cell: Cell): ReadResult {
-    const { unconfirmed } = this.#parts;
-    const mayServe = cell.tick.mayServe || !unconfirmed.has(key, tags);
-    return mayServe ? cell : new ReadResult(FAILED, cell.sentAt);
-  }
-
-  /** Reads the keys of one tick, each once, with one read of the store. */
   async #readTick(tick: Tick): Promise<void> {
     this.#tick = undefined;
     this.nextRead++;
     const { store, clock, invalidations, unconfirmed, longTick, memory } = this.#parts;
-    const sentAt = clock.now();
+    tick.sentAt = clock.now();
     const read = await store.read([...tick.cells.keys()]);
     // Without a result, there is nothing to evaluate.
     const first = read.readings.find((reading) => reading.kind === "read");
@@ -170,7 +141,7 @@ export class Hits implements ReadPath {
     const isReady = !isRead || invalidations.isAt(read.clock);
     const isPrepared = isReady || (await prepareFor(read, this.#parts));
     tick.isRead = isRead && isPrepared;
-    if (tick.isRead) invalidations.confirm(sentAt, tick.nth);
+    if (tick.isRead) invalidations.confirm(tick.sentAt, tick.nth);
     // Thousands of callers continue in turns, by whose end it has been read.
     tick.isOutrun =
       tick.isRead &&
@@ -181,34 +152,69 @@ export class Hits implements ReadPath {
     let nth = 0;
     for (const cell of tick.cells.values()) {
       const reading = read.readings[nth++] as Reading;
-      cell.sentAt = sentAt;
       cell.reading = isPrepared ? reading : FAILED;
     }
-    tick.divide(longTick);
-    tick.resolve();
+    tick.end(longTick);
   }
 
   /**
-   * Answers a request from its read: serves the value, or resolves the miss. `deadlineAt`: when to
-   * stop waiting, if the read was begun before.
+   * Answers a request, together with all others of the tick. Rejects with an error of the source
+   * only. `deadlineAt`: when to stop waiting, if the request starts over.
    */
-  respond(
+  read(request: ReadRequest, deadlineAt?: number): Promise<unknown> {
+    const reason = this.#bypassReasonOf(request);
+    if (reason !== undefined) return this.misses.bypass(request, reason);
+    if (request.isForced === true && deadlineAt === undefined) return this.misses.force(request);
+    const cell = this.#openTick().cellOf(request.key);
+    return cell.whenRead(() => this.#respond(request, cell, deadlineAt));
+  }
+
+  readingOf(request: ReadRequest): Promise<Reading> {
+    const cell = this.#openTick().cellOf(request.key);
+    return cell.whenRead(() => this.#readingIn(request, cell));
+  }
+
+  /**
+   * Returns the fresh value of a request, read together with all others of the tick. Undefined if
+   * there is none; never loads.
+   */
+  async peek(request: ReadRequest): Promise<unknown> {
+    if (this.#bypassReasonOf(request) !== undefined) return undefined;
+    const reading = await this.readingOf(request);
+    const verdict = verdictOf(request, reading, this.#parts);
+    if (verdict.kind !== "serve" || verdict.freshness !== "fresh" || reading.kind === "failed") return undefined;
+    const { entry, decoded } = verdict;
+    const [freshForMs, ageMs] = [entry.freshUntilAt - reading.now, reading.now - entry.grantedAt];
+    this.responder.reportServed(request, "hit", freshForMs, ageMs, decoded.parts);
+    return decoded.value;
+  }
+
+  /** What this process has invalidated meanwhile without a confirmation is not known. */
+  #readingIn({ key, tags }: ReadRequest, { tick, reading }: Cell): Reading {
+    return tick.mayServe || !this.#parts.unconfirmed.has(key, tags) ? reading : FAILED;
+  }
+
+  #verdictOn(request: ReadRequest, cell: Cell): Verdict {
+    return verdictOf(request, this.#readingIn(request, cell), this.#parts, cell.readers > 1 ? cell : undefined);
+  }
+
+  #respond(
     request: ReadRequest,
-    readResult: ReadResult,
-    deadlineAt?: number,
-    verdict: Verdict = verdictOf(request, readResult.reading, this.#parts, readResult),
+    cell: Cell,
+    deadlineAt: number | undefined,
+    verdict: Verdict = this.#verdictOn(request, cell),
   ): unknown {
     switch (verdict.kind) {
       case "serve":
-        return this.#serve(request, readResult, verdict, deadlineAt);
+        return this.#serve(request, cell, verdict, deadlineAt);
       case "load":
-        return this.#share(request, readResult, verdict, deadlineAt);
+        return this.misses.share(request, cell, verdict, deadlineAt);
       case "unreadable":
-        return this.#share(request, readResult, { freshness: "absent", superseded: verdict.entry, isForced: true });
+        return this.misses.supersede(request, cell.read.now, verdict.entry);
       case "collision":
-        return this.#bypass(request, "KEY_COLLISION");
+        return this.misses.bypass(request, "KEY_COLLISION");
       case "unknown":
-        return this.#bypass(request, this.restrictionOf(request.key) ?? "STORE_UNAVAILABLE");
+        return this.misses.bypass(request, this.#restrictionOf(request.key) ?? "STORE_UNAVAILABLE");
     }
   }
 
@@ -216,114 +222,72 @@ export class Hits implements ReadPath {
    * Serves a value, and refreshes it in the background if that is due, unless the request wants
    * another one than a stale one.
    */
-  #serve(request: ReadRequest, readResult: ReadResult, served: ServableValue, deadlineAt: number | undefined): unknown {
+  #serve(request: ReadRequest, cell: Cell, served: ServableValue, deadlineAt: number | undefined): unknown {
     const { entry, freshness, isSoft, decoded } = served;
-    const { leases, loads, memory, random, responder } = this.#parts;
-    const { now } = readResult.reading as Extract<Reading, { kind: "read" }>;
-    const ageMs = now - entry.grantedAt;
+    const { known, policy } = request;
+    const { memory, loads } = this;
+    const { now } = cell.read;
+    const share = (missed: Unservable): unknown => this.misses.share(request, cell, missed, deadlineAt);
     const isFresh = freshness === "fresh";
     const isStale = freshness === "stale-while-revalidate";
     // What a load returns is stored as fresh, so that a soft invalidation of both would never take
     // effect. It gets the stale value only if the source fails.
-    if (isStale && loads.isEnclosing) {
-      const missed: Missed = { freshness: "stale-if-error", superseded: entry, endsFreshness: isSoft };
-      return this.#share(request, readResult, missed, deadlineAt);
-    }
-    if (isStale && request.policy.refresh === "FOREGROUND") {
+    if (isStale && loads.isEnclosing)
+      return share({ kind: "load", freshness: "stale-if-error", superseded: entry, endsFreshness: isSoft });
+    if (isStale && policy.refresh === "FOREGROUND") {
       // It is fresh in the store after a soft invalidation, and for a release with a longer
       // `maxAge`.
       const superseded = now < entry.freshUntilAt ? entry : undefined;
-      return this.#share(request, readResult, { freshness, superseded, endsFreshness: isSoft }, deadlineAt);
+      return share({ kind: "load", freshness, superseded, endsFreshness: isSoft });
     }
-    const { value, parts } = decoded;
+    const { value, content, parts } = decoded;
     const { hint, subjects } = parts;
-    if (hasMoreTags(request, subjects)) leases.taggedByLoads.add(request.key.coordinate);
-    const isDue = isStale || (isFresh && isDueEarly(entry, request.policy, now, random));
-    if (isDue && !this.#isClosed) this.misses.refresh(request, entry, now, isSoft);
-    const outcome = outcomeOf(freshness, "hit");
-    // Nobody observes most hits: they are counted, and that is all.
-    if (request.onRead === undefined && request.caller === undefined && hint === undefined)
-      this.#parts.channel.served(request.key.coordinate, request.key, outcome);
-    else responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, ageMs, parts);
+    if (isStale || (isFresh && isDueEarly(entry, policy, now, this.#parts.random)))
+      this.misses.refresh(request, entry, now, isSoft);
+    const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
+    this.responder.reportServed(request, outcomeOf(freshness, "hit"), freshForMs, now - entry.grantedAt, parts);
     request.ending?.endWith(entry);
-    const { known } = request;
+    const readAt = cell.tick.sentAt;
     if (!isFresh || memory === undefined || known === undefined) return value;
-    const { sentAt: readAt } = readResult;
     // Another reader of the tick has kept it, and this one has a value of its own.
     if (known.kept?.readAt === readAt) return value;
-    return memory.put(known, request.policy, { entry, value, content: decoded.content, subjects, hint, readAt, now });
+    return memory.put(known, policy, { entry, value, content, subjects, hint, readAt, now });
   }
 
-  #bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
-    return this.#pending(request, () => this.#parts.responder.bypass(request, reason));
-  }
-
-  #share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
-    return this.#pending(request, () => this.misses.share(request, readResult, missed, deadlineAt));
-  }
-
-  /**
-   * Returns the promise of `begin`, which rejects as soon as the caller's request is aborted. What
-   * others wait for goes on.
-   */
-  #pending(request: ReadRequest, begin: () => Promise<unknown>): Promise<unknown> {
-    const { loads, responder } = this.#parts;
-    const caller = loads.callerOf(request);
-    if (caller === undefined) return begin();
-    if (caller.hasLeft) return responder.respondAborted(request, caller.reason);
-    return new Promise((resolve, reject) => {
-      const cancel = caller.onLeft(() => resolve(responder.respondAborted(request, caller.reason)));
-      void begin()
-        .finally(() => {
-          cancel();
-          if (!caller.hasLeft) caller.answered();
-        })
-        .then(resolve, reject);
-    });
-  }
-
-  bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
-    const restriction = this.modes.isUnrestricted ? undefined : this.restrictionOf(key);
+  #bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
+    const restriction = this.#restrictionOf(key);
     if (restriction !== undefined) return restriction;
-    const { loads, unconfirmed } = this.#parts;
-    if (loads.enclosingKeys().has(key.name)) return "NESTED";
-    return unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
+    if (this.loads.enclosingKeys().has(key.name)) return "NESTED";
+    return this.#parts.unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
   }
 
-  /**
-   * Returns why no request of a field or loader may read the store: the cache is closed, or it is
-   * off.
-   */
-  restrictionOf({ coordinate }: Key): BypassReason | undefined {
-    return this.#isClosed ? "CLOSED" : this.modes.isOff(coordinate) ? "MODE_OFF" : undefined;
+  #restrictionOf({ coordinate }: Key): BypassReason | undefined {
+    return this.modes.isClosed ? "CLOSED" : this.modes.isOff(coordinate) ? "MODE_OFF" : undefined;
   }
 
-  get isClosed(): boolean {
-    return this.#isClosed;
+  /** Returns whether the caller of a request is part of a load. */
+  nestingOf({ key }: Pick<ReadRequest, "key">): Nesting {
+    const { loads } = this;
+    if (!loads.isEnclosing) return "none";
+    return loads.enclosingKeys().has(key.name) ? "own-load" : "other-load";
   }
 
-  /** Makes all later requests bypass the cache. */
-  close(): void {
-    this.#isClosed = true;
-    this.modes.close();
+  /** Returns whether values like that of the request have tags derived from them. */
+  hasResultTags({ key, tags }: Pick<ReadRequest, "key" | "tags">): boolean {
+    return tags.subjectsOf !== undefined || this.#parts.leases.taggedByLoads.has(key.coordinate);
   }
 }
 
-/** A request with a key that is remembered. */
 export interface KnownRequest extends ReadRequest {
   readonly known: KnownKey;
-  /** Whether GraphQL accepts the value in memory. */
   acceptsKept(): boolean;
   /** Returns the value in memory for this caller, and reports it. */
   takeKept(): unknown;
-  /** Answers from what was read, which is not a fresh value. */
-  missed(result: ReadResult, verdict: Verdict): unknown;
+  /** Calls `respond` for an answer that is not a fresh value, unless a read of the key is known. */
+  missed(respond: () => unknown): unknown;
 }
 
-/**
- * Whether a caller is part of a load, and whether of that of the same key, which it must not wait
- * for.
- */
+/** Whether a caller is part of a load: of that of the same key, it must not wait for it. */
 export type Nesting = "none" | "own-load" | "other-load";
 
 /** What has to be known could not be read, so no entry can be evaluated. */

@@ -1,19 +1,30 @@
 import { within } from "../../base/clock.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
+import type { Reading } from "../../store/store.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { reportImplausible } from "../entry/entry-decoder.js";
 import type { Freshness } from "../entry/freshness.js";
 import { implausibilityOf } from "../entry/plausible.js";
 import type { InFlightLoad } from "../lease/held-leases.js";
-import type { Acquired } from "../lease/leases.js";
-import type { Watch } from "../lease/waiting.js";
-import { isForWaitersOnly, isUnshareable } from "../request/loaded.js";
-import type { AwaitedLoad, ReadRequest, Respond, SharedMiss } from "../request/request.js";
-import { reportWait, subjectsOfLoaded } from "../request/served-report.js";
-import { fallbackOf, isCurrentAt, outcomeOf, tagsStateOf, type Verdict, verdictOf } from "../request/verdict.js";
+import type { Acquired, Leases } from "../lease/leases.js";
+import type { LoadSharing } from "../lease/load-sharing.js";
+import type { SettlementParts } from "../lease/settlement.js";
+import type { Waiting, Watch } from "../lease/waiting.js";
+import { isForWaitersOnly, isUnshareable, type Loaded } from "../request/loaded.js";
+import type { ReadRequest } from "../request/request.js";
+import { subjectsOfLoaded } from "../request/served-report.js";
+import {
+  isCurrentAt,
+  outcomeOf,
+  tagsStateOf,
+  type Unservable,
+  type Verdict,
+  type VerdictParts,
+  verdictOf,
+} from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
-import { type Turns, turnOf } from "../tick/long-tick.js";
-import type { ReadParts, ReadPath } from "./read-parts.js";
+import { inTurn, type LongTick, type Turns } from "../tick/long-tick.js";
+import type { AwaitedLoad, Respond, Responder } from "./responder.js";
 
 /**
  * Resolves the miss of one request, for itself and for all that share it. In each round it joins a
@@ -44,15 +55,12 @@ import type { ReadParts, ReadPath } from "./read-parts.js";
  * - The entry is one that no load can have made. It is removed, once, before a lease is requested:
  *   it could hold that up for ever.
  */
-export class Miss implements SharedMiss {
-  readonly request: ReadRequest;
+export class Miss {
   readonly waiters = new Waiters();
   readonly deadlineAt: number;
-  /** Never rejects: an error of the source is thrown by the function. */
+  /** Never rejects: the function rejects with an error of the source. */
   readonly #outcome: Promise<Respond>;
-  /** How many requests share the miss. */
   #sharers = 0;
-  /** When they continue, once the outcome is known. */
   #turns: Turns | undefined = undefined;
   /** The load that it has waited for last. */
   #awaited: AwaitedLoad | undefined = undefined;
@@ -60,13 +68,9 @@ export class Miss implements SharedMiss {
   readonly #parts: ReadParts;
   readonly #path: ReadPath;
   readonly #isNested: boolean;
-  /**
-   * Whether to serve the stale value at once unless this request wins the lease (`refresh:
-   * FOREGROUND`).
-   */
+  /** Whether to serve the stale value at once unless this request wins the lease. */
   readonly #mayServeStale: boolean;
   readonly #begunAt: number;
-  /** The stale value to fall back to. */
   readonly #fallback: Entry | undefined;
   #supersededAt: number;
   /**
@@ -74,7 +78,6 @@ export class Miss implements SharedMiss {
    * awaited from now on. 0: none.
    */
   #knownGrantedAt = 0;
-  /** Whether it has removed an entry that is not plausible. */
   #hasRemoved = false;
   /** The chain of the lease that this request was refused last. */
   #busyGen: string | undefined = undefined;
@@ -82,9 +85,13 @@ export class Miss implements SharedMiss {
   #waitsFor: string | undefined = undefined;
 
   /** Made in the asynchronous context of `request`. */
-  constructor(request: ReadRequest, start: MissStart, parts: ReadParts, path: ReadPath) {
+  constructor(
+    readonly request: ReadRequest,
+    start: MissStart,
+    parts: ReadParts,
+    path: ReadPath,
+  ) {
     this.deadlineAt = start.deadlineAt;
-    this.request = request;
     this.#start = start;
     this.#parts = parts;
     this.#path = path;
@@ -92,35 +99,32 @@ export class Miss implements SharedMiss {
     this.#begunAt = parts.clock.now();
     this.#mayServeStale = start.freshness === "stale-while-revalidate";
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
-    this.#supersededAt = start.supersededAt;
+    this.#supersededAt = start.superseded?.grantedAt ?? 0;
     if (start.entry?.state === "value") this.#knownGrantedAt = start.entry.grantedAt;
     this.#outcome = this.#resolve();
   }
 
   /** Answers one of the requests that share the miss. Rejects with an error of the source only. */
   async answer(request: ReadRequest): Promise<unknown> {
-    const { clock, channel, longTick, responder } = this.#parts;
+    const { clock, longTick } = this.#parts;
+    const { responder } = this.#path;
     const { caller } = request;
     const nth = this.#sharers++;
     const askedAt = clock.now();
     this.waiters.add(caller);
     const respond = await this.#outcome;
-    // Thousands may wait.
     this.#turns ??= longTick.turnsFor(this.#sharers);
-    const turn = turnOf(this.#turns, nth);
-    if (turn !== undefined) await turn;
-    const awaited = this.#awaited;
-    if (awaited !== undefined && awaited.request !== request)
-      reportWait(request, awaited, clock.now() - askedAt, channel);
-    return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
+    return inTurn(this.#turns, nth, () => {
+      if (this.#awaited !== undefined) responder.reportWait(request, this.#awaited, clock.now() - askedAt);
+      return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
+    });
   }
 
-  /**
-   * Resolves the miss, from what the read has shown. Watches the key before any lease is requested.
-   */
+  /** Watches the key before any lease is requested. */
   async #resolve(): Promise<Respond> {
     const request = this.request;
-    const { clock, modes, loads, responder, waiting } = this.#parts;
+    const { clock, modes, waiting } = this.#parts;
+    const { responder } = this.#path;
     const { open, isJoinable } = this.#start;
     let { freshness, entry: current } = this.#start;
     open?.pending.add(this);
@@ -132,17 +136,8 @@ export class Miss implements SharedMiss {
       let now = this.#start.now;
       let inFlight = current && this.#inFlightLoadOf(current);
       for (let round = 0; ; round++) {
-        // No lease for a caller that has left: its load might fail with its abort.
-        const { caller } = request;
-        if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
-        // Callers for whom its loads fail would only take the lease from others, one after the
-        // other.
-        if (loads.callerErrors.isUnshared(request.key)) return this.#bypass("UNCACHEABLE", false);
-        if (request.isOutdated?.() === true) return this.#leaveToOthers((own) => responder.bypass(own, "UNCACHEABLE"));
-        if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
-        if (freshness === "failed" && current !== undefined) return this.#respondFailedElsewhere(current.body);
-        if (freshness === "uncacheable" && current !== undefined)
-          return this.#bypass("UNCACHEABLE", areLoadsShareable(current));
+        const end = this.#endWithoutLease(freshness, current);
+        if (end !== undefined) return end;
         if (freshness === "implausible" && current !== undefined) {
           if (!(await this.#remove(current, now))) return this.#bypass("STORE_UNAVAILABLE");
         } else {
@@ -159,11 +154,11 @@ export class Miss implements SharedMiss {
           if (respond !== undefined) return respond;
         }
         if (clock.now() >= this.deadlineAt)
-          return this.#isNested ? this.#bypass("NESTED") : await this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
-        const readResult = await this.#path.readResultOf(request);
+          return this.#isNested ? this.#bypass("NESTED") : this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
+        const reading = await this.#path.readingOf(request);
         if (modes.isOff(request.key.coordinate)) return this.#bypass("MODE_OFF");
-        if (readResult.reading.kind === "failed") return await this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
-        ({ entry: current, now } = readResult.reading);
+        if (reading.kind === "failed") return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
+        ({ entry: current, now } = reading);
         const isAwaited = this.#isAwaited(current);
         const verdict = this.#verdictOn(current, now, isAwaited);
         if (current?.state === "value") this.#knownGrantedAt = current.grantedAt;
@@ -180,19 +175,36 @@ export class Miss implements SharedMiss {
     }
   }
 
+  /** Returns how a round ends in which no lease may be requested. */
+  #endWithoutLease(freshness: Freshness, current: Entry | undefined): Respond | undefined {
+    const { loads } = this.#parts;
+    const { responder } = this.#path;
+    const { key, caller } = this.request;
+    // No lease for a caller that has left: its load might fail with its abort.
+    if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
+    // Callers for whom its loads fail would only take the lease from others, one after the other.
+    if (loads.callerErrors.isUnshared(key)) return this.#bypass("UNCACHEABLE", false);
+    if (this.request.isOutdated?.() === true) return this.#leaveToOthers((own) => responder.bypass(own, "UNCACHEABLE"));
+    if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
+    if (current === undefined) return undefined;
+    if (freshness === "failed") return this.#respondFailedElsewhere(current.body);
+    return freshness === "uncacheable" ? this.#bypass("UNCACHEABLE", areLoadsShareable(current)) : undefined;
+  }
+
   /**
    * Removes an entry that is not plausible, and with it the lease that it may claim. Returns false
-   * if that was not possible, or has not helped. The read of one node may be behind the clock that
-   * others know, so what the log says is asked first.
+   * if that was not possible, or has not helped.
    */
   async #remove(entry: Entry, now: number): Promise<boolean> {
-    const { invalidations, store, channel } = this.#parts;
+    const { invalidations, store, channel, longestMs } = this.#parts;
     const { key } = this.request;
     if (this.#hasRemoved) return false;
     this.#hasRemoved = true;
-    if (entry.position > invalidations.position && (await invalidations.follow()))
-      if (entry.position <= invalidations.position) return true;
-    reportImplausible(key, implausibilityOf(entry, now, invalidations), channel);
+    // The read of one node may be ahead of the clock that this process knows.
+    if (entry.position > invalidations.position) await invalidations.follow();
+    const reason = implausibilityOf(entry, now, invalidations, longestMs);
+    if (reason === undefined) return true;
+    reportImplausible(key, reason, channel);
     return store.remove([key.name]).then(
       () => true,
       () => false,
@@ -225,7 +237,7 @@ export class Miss implements SharedMiss {
     return this.#parts.leases.acquire({
       request: this.request,
       supersededAt: this.#supersededAt,
-      endsFreshness: this.#start.endsFreshness,
+      endsFreshness: this.#start.endsFreshness ?? false,
       isRefresh: false,
       hasValue: isUsable && entry?.state === "value" && !isForWaiters(entry),
       waiters: this.waiters,
@@ -271,7 +283,7 @@ export class Miss implements SharedMiss {
    * meanwhile.
    */
   async #join(inFlight: InFlightLoad): Promise<Respond | undefined> {
-    const { responder } = this.#parts;
+    const { responder } = this.#path;
     const isOwn = inFlight.request === this.request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
     if (!isOwn) inFlight.waiters.addAll(this.waiters);
@@ -284,31 +296,26 @@ export class Miss implements SharedMiss {
     if (loaded === undefined) return undefined;
     const respond: Respond = (request) =>
       responder.respondLoaded(request, loaded, request === inFlight.request ? "loaded" : "coalesced");
-    const isCallersAlone = loaded.kind === "failed" && loaded.isCallersOwn && !isUnshareable(loaded, this.request);
-    const isForOwn = isCallersAlone || loaded.refusal === "outdated";
-    if (isForOwn && !isOwn) {
-      await this.#untilDeadline(inFlight.settled);
-      return undefined;
-    }
-    const isOfSource = loaded.kind === "failed" && !loaded.isCallersOwn;
-    const end = isOfSource && loaded.isSourceFailure ? this.#fallBack(respond) : respond;
-    if (isForOwn) return this.#leaveToOthers(end, inFlight.settled);
-    if (isOfSource) return end;
-    if (isOwn || isUnshareable(loaded, this.request)) return respond;
-    if (hadEnded && isForWaitersOnly(this.request.policy, loaded)) {
-      await this.#untilDeadline(inFlight.settled);
-      return undefined;
-    }
-    if (loaded.kind === "failed") return respond;
+    // Once it has been released, or the next read would show the same load.
+    const readAgain = (): Promise<undefined> => this.#untilDeadline(inFlight.settled).then(() => undefined);
+    const isUnshared = isUnshareable(loaded, this.request);
+    if ((loaded.isCallersOwn && !isUnshared) || loaded.refusal === "outdated")
+      return isOwn ? this.#leaveToOthers(this.#endOf(loaded, respond), inFlight.settled) : readAgain();
+    if (isOwn || isUnshared || loaded.kind === "failed") return this.#endOf(loaded, respond);
+    if (hadEnded && isForWaitersOnly(this.request.policy, loaded)) return readAgain();
     const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
     const state = tagsStateOf(this.request, inFlight, subjects, this.#parts);
     if (state === "current") return respond;
     // A load waits for another value, since what it returns is stored as fresh: see `#useEntry`.
     if (state === "stale" && !this.#isNested)
       return (request) => responder.respondLoaded(request, loaded, "coalesced", true);
-    // Not before it has been released, or the next read would show the same load.
-    await this.#untilDeadline(inFlight.settled);
-    return undefined;
+    return readAgain();
+  }
+
+  /** After a failure of the source, a stale value takes the place of its error. */
+  #endOf(loaded: Loaded, respond: Respond): Respond {
+    const isOfSource = loaded.kind === "failed" && !loaded.isCallersOwn && loaded.isSourceFailure;
+    return isOfSource ? this.#fallBack(respond) : respond;
   }
 
   /**
@@ -346,8 +353,8 @@ export class Miss implements SharedMiss {
     );
   }
 
-  #verdictOn(entry: Entry | undefined, now: number, isAwaited = false): Verdict {
-    return verdictOf(this.request, { kind: "read", entry, now }, this.#parts, undefined, isAwaited);
+  #verdictOn(entry: Entry | undefined, now: number, atAnyAge = false): Verdict {
+    return verdictOf(this.request, { kind: "read", entry, now }, this.#parts, undefined, atAnyAge);
   }
 
   /**
@@ -379,25 +386,19 @@ export class Miss implements SharedMiss {
         const at = now ?? served.grantedAt + served.loadMs;
         const freshForMs = freshness === "fresh" ? Math.max(0, served.freshUntilAt - at) : 0;
         const ended = outcomeOf(freshness, outcome);
-        return this.#parts.responder.shareDecoded(served, decoded, ended, freshForMs, at - served.grantedAt);
+        return this.#path.responder.shareDecoded(served, decoded, ended, freshForMs, at - served.grantedAt);
       }
     }
   }
 
-  /** From now on, only a value granted later than `entry` is used. */
   #supersede({ grantedAt }: Pick<Entry, "grantedAt">): undefined {
     this.#supersededAt = Math.max(this.#supersededAt, grantedAt);
   }
 
-  /**
-   * Returns whether no invalidation that this request has to heed is later than what an entry shows
-   * of `position`.
-   */
   #isCurrent(entry: Entry, position: number): boolean {
     return isCurrentAt(this.request, entry, position, this.#parts);
   }
 
-  /** Returns the load of this process that the store has just shown to hold the lease. */
   #inFlightLoadOf(entry: Entry): InFlightLoad | undefined {
     if (entry.gen === "" || !this.#isCurrent(entry, entry.leasePosition ?? 0)) return undefined;
     return this.#parts.leases.inFlightLoad(entry.gen, this.request.key);
@@ -411,11 +412,9 @@ export class Miss implements SharedMiss {
     return async (request) => {
       if (request === this.request) return respondOwn(request);
       // All of them at once, not one after the other.
-      if (request.isOutdated?.() === true) return this.#parts.responder.bypass(request, "UNCACHEABLE");
+      if (request.isOutdated?.() === true) return this.#path.responder.bypass(request, "UNCACHEABLE");
       await released;
-      const reason = this.#path.bypassReasonOf(request);
-      if (reason !== undefined) return this.#parts.responder.bypass(request, reason);
-      return this.#path.respond(request, await this.#path.readResultOf(request), this.deadlineAt);
+      return this.#path.read(request, this.deadlineAt);
     };
   }
 
@@ -423,28 +422,23 @@ export class Miss implements SharedMiss {
     return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"), "stale");
   }
 
-  /**
-   * Without a fallback: a stale value that may be served is still in the store, which shows a
-   * failure in its place.
-   */
+  /** Without a fallback: the store shows a failure in the place of a stale value that it has. */
   #respondFailedElsewhere(description: Uint8Array): Respond {
-    return (request) => this.#parts.responder.respondFailedElsewhere(request, description);
+    return (request) => this.#path.responder.respondFailedElsewhere(request, description);
   }
 
   #bypass(reason: BypassReason, isShareable = true): Respond {
-    return (request) => this.#parts.responder.bypass(request, reason, isShareable);
+    return (request) => this.#path.responder.bypass(request, reason, isShareable);
   }
 
-  /** Returns the stale value if there is a usable one, and `otherwise` if not. */
   #fallBack(otherwise: Respond, outcome: "staleIfError" | "stale" = "staleIfError"): Respond {
     if (this.#fallback === undefined) return otherwise;
-    const decoded = fallbackOf(this.request, this.#fallback, this.#parts);
-    if (decoded === undefined) return otherwise;
+    const verdict = this.#verdictOn(this.#fallback, this.#start.now, true);
+    if (verdict.kind !== "serve") return otherwise;
     const ageMs = this.#start.now - this.#fallback.grantedAt + this.#parts.clock.now() - this.#begunAt;
-    return this.#parts.responder.shareDecoded(this.#fallback, decoded, outcome, 0, ageMs);
+    return this.#path.responder.shareDecoded(this.#fallback, verdict.decoded, outcome, 0, ageMs);
   }
 
-  /** Returns the result of `promise`, or undefined if the deadline is earlier. */
   #untilDeadline<T>(promise: Promise<T>): Promise<T | undefined> {
     const { clock } = this.#parts;
     return within(clock, promise, { ms: this.deadlineAt - clock.now(), otherwise: () => undefined });
@@ -452,19 +446,11 @@ export class Miss implements SharedMiss {
 }
 
 /** What the first read has shown, and how long the miss may take. */
-export interface MissStart {
-  readonly freshness: Freshness;
+export interface MissStart extends Omit<Unservable, "kind"> {
   readonly entry: Entry | undefined;
-  /** The store's time, if there is an entry. */
+  /** The store's time. */
   readonly now: number;
-  /**
-   * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
-   * any value.
-   */
-  readonly supersededAt: number;
-  /** See `AcquireRequest.endsFreshness`. */
-  readonly endsFreshness: boolean;
-  /** When to stop waiting, on the clock of this process. */
+  /** On the clock of this process. */
   readonly deadlineAt: number;
   /** Where the miss is found while it may be shared. Undefined: one request resolves it alone. */
   readonly open: OpenMisses | undefined;
@@ -472,10 +458,27 @@ export interface MissStart {
   readonly isJoinable: boolean;
 }
 
-/** The misses that requests may share. */
+/** The misses that requests may share and that have no outcome yet. */
 export interface OpenMisses {
-  /** Those that have no outcome yet. */
   readonly pending: Set<Miss>;
   /** Those that wait for a load of another process, by its lease chain. */
   readonly waiting: Map<string, Miss>;
+}
+
+/** What all ways to read work with. */
+export interface ReadParts extends VerdictParts, SettlementParts {
+  /** What lease requests and loads are collected in. */
+  readonly longTick: LongTick;
+  readonly leases: Leases;
+  readonly sharing: LoadSharing;
+  readonly waiting: Waiting;
+}
+
+/** What misses need of `Reads`. */
+export interface ReadPath {
+  readonly responder: Responder;
+  /** Reads the store for one request, together with all other reads of the tick. Never rejects. */
+  readingOf(request: ReadRequest): Promise<Reading>;
+  /** Answers a request that starts over. Stops waiting at `deadlineAt`. */
+  read(request: ReadRequest, deadlineAt: number): Promise<unknown>;
 }

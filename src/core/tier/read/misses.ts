@@ -1,20 +1,20 @@
 import { within } from "../../base/clock.js";
 import type { Entry } from "../../store/entry.js";
+import type { BypassReason } from "../../telemetry/events.js";
 import type { Freshness } from "../entry/freshness.js";
-import type { Acquired } from "../lease/leases.js";
-import type { ReadRequest, ReadResult, SharedMiss } from "../request/request.js";
-import { areSameSubjects } from "../request/served-report.js";
-import { Miss, type MissStart, type OpenMisses } from "./miss.js";
-import type { ReadParts, ReadPath } from "./read-parts.js";
+import type { LeaseRequest } from "../lease/held-leases.js";
+import type { ReadRequest } from "../request/request.js";
+import type { Unservable } from "../request/verdict.js";
+import { Miss, type MissStart, type OpenMisses, type ReadParts, type ReadPath } from "./miss.js";
+import type { Cell } from "./tick.js";
 
 /**
  * The ways into a miss, when nothing can be served, and the refreshes in the background. Its rounds
- * are in `miss.ts`.
+ * are in `miss.ts`. What they return rejects with an error of the source only.
  */
 export class Misses {
   readonly #parts: ReadParts;
   readonly #path: ReadPath;
-  /** The keys with a background refresh. */
   readonly #refreshing = new Set<string>();
   readonly #open: OpenMisses = { pending: new Set(), waiting: new Map() };
 
@@ -23,9 +23,12 @@ export class Misses {
     this.#path = path;
   }
 
-  /** The number of readers that wait for a load of this process or another. */
   get waitingReaders(): number {
     return [...this.#open.pending].reduce((sum, { waiters }) => sum + waiters.count, 0);
+  }
+
+  bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
+    return this.#untilAborted(request, () => this.#path.responder.bypass(request, reason));
   }
 
   /**
@@ -34,43 +37,29 @@ export class Misses {
    * A request inside a load resolves its miss alone, since it has a deadline of its own. So does
    * one that waits for a refresh, since all others are served the stale value.
    *
-   * `deadlineAt`: when to stop waiting, if the read was begun before. Rejects with an error of the
-   * source only.
+   * `deadlineAt`: when to stop waiting, if the request starts over.
    */
-  share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
-    const { loads } = this.#parts;
-    const { freshness, superseded, endsFreshness = false, isForced = false } = missed;
-    const { reading } = readResult;
-    const read = reading.kind === "read" ? reading : undefined;
-    const mayShare = !isForced && freshness !== "stale-while-revalidate" && !loads.isEnclosing;
-    const entry = isForced ? undefined : read?.entry;
+  share(request: ReadRequest, cell: Cell, missed: Unservable, deadlineAt: number | undefined): Promise<unknown> {
+    return this.#untilAborted(request, () => this.#missOf(request, cell, missed, deadlineAt).answer(request));
+  }
+
+  #missOf(request: ReadRequest, cell: Cell, missed: Unservable, deadlineAt: number | undefined): Miss {
+    const { freshness } = missed;
+    const { entry, now } = cell.read;
+    const canShare = freshness !== "stale-while-revalidate" && !this.#parts.loads.isEnclosing;
     const until = deadlineAt ?? this.#deadlineOf(freshness);
-    const waiting =
-      mayShare && freshness === "pending" ? this.#waitingFor(request, (entry as Entry).gen, until) : undefined;
-    const shared = mayShare ? (readResult.miss ?? waiting) : undefined;
-    const canShare =
+    const shared = canShare ? (cell.miss ?? this.#waitingFor(request, freshness, entry, until)) : undefined;
+    const isShared =
       shared !== undefined &&
-      haveSameTags(request, shared) &&
+      haveSameTags(request, shared.request) &&
       !shared.waiters.isGone &&
-      shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
-    if (canShare) {
-      readResult.miss = shared;
-      return shared.answer(request);
-    }
-    const start: MissStart = {
-      freshness,
-      entry,
-      now: read?.now ?? 0,
-      supersededAt: superseded?.grantedAt ?? 0,
-      endsFreshness,
-      deadlineAt: until,
-      open: isForced ? undefined : this.#open,
-      // With a stale value to fall back to, it waits on terms of its own.
-      isJoinable: mayShare && (freshness === "absent" || freshness === "pending"),
-    };
-    const miss = new Miss(request, start, this.#parts, this.#path);
-    if (mayShare) readResult.miss = miss;
-    return miss.answer(request);
+      (deadlineAt === undefined || shared.deadlineAt <= deadlineAt);
+    // With a stale value to fall back to, it waits on terms of its own.
+    const isJoinable = canShare && (freshness === "absent" || freshness === "pending");
+    const start: MissStart = { ...missed, entry, now, deadlineAt: until, open: this.#open, isJoinable };
+    const miss = isShared ? shared : new Miss(request, start, this.#parts, this.#path);
+    if (canShare) cell.miss = miss;
+    return miss;
   }
 
   /**
@@ -78,31 +67,48 @@ export class Misses {
    * this request, by the load's `gen`, at a position that counts for the request. What that miss
    * finds is either the result of this load, or was read after this request had asked.
    */
-  #waitingFor({ key }: ReadRequest, gen: string, until: number): Miss | undefined {
-    const miss = this.#open.waiting.get(gen);
+  #waitingFor({ key }: ReadRequest, freshness: Freshness, entry: Entry | undefined, until: number): Miss | undefined {
+    if (freshness !== "pending" || entry === undefined) return undefined;
+    const miss = this.#open.waiting.get(entry.gen);
     if (miss === undefined || miss.request.key.input !== key.input) return undefined;
     return miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.#parts.settings.leaseWaitMs ? miss : undefined;
+  }
+
+  /** Loads in place of an entry that cannot be used, for this request alone. */
+  supersede(
+    request: ReadRequest,
+    now: number,
+    superseded: Entry | undefined,
+    freshness: Freshness = "absent",
+  ): Promise<unknown> {
+    const deadlineAt = this.#deadlineOf(freshness);
+    const start = { freshness, superseded, entry: undefined, now, deadlineAt, open: undefined, isJoinable: false };
+    return this.#untilAborted(request, () => new Miss(request, start, this.#parts, this.#path).answer(request));
   }
 
   /**
    * Loads the value now. The soft invalidation ends the lease of a load that began earlier, and
    * leaves the stored value to be served to others.
    */
-  async force(request: ReadRequest): Promise<unknown> {
-    const { store, memory, responder, invalidations } = this.#parts;
-    const { name } = request.key;
-    const isInvalidated = await store.remove([name], { soft: true }).then(
-      () => true,
-      () => false,
-    );
-    // Now that no read finds it fresh any more.
-    if (request.known !== undefined) memory?.drop(request.known);
-    const readResult = await this.#path.readResultOf(request);
-    if (!isInvalidated || readResult.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
-    const { entry, now } = readResult.reading;
-    const freshness = invalidations.isWritten(request, now) ? "write-in-progress" : "absent";
-    const superseded = { grantedAt: entry?.grantedAt ?? 0 };
-    return this.share(request, readResult, { freshness, superseded, isForced: true });
+  force(request: ReadRequest): Promise<unknown> {
+    const { store, memory, invalidations } = this.#parts;
+    return this.#untilAborted(request, async () => {
+      const isInvalidated = await store.remove([request.key.name], { soft: true }).then(
+        () => true,
+        () => false,
+      );
+      // Now that no read finds it fresh any more.
+      if (request.known !== undefined) memory?.drop(request.known);
+      const reading = await this.#path.readingOf(request);
+      if (!isInvalidated || reading.kind !== "read") return this.#path.responder.bypass(request, "STORE_UNAVAILABLE");
+      const { entry, now } = reading;
+      return this.supersede(
+        request,
+        now,
+        entry,
+        invalidations.isWritten(request, now) ? "write-in-progress" : "absent",
+      );
+    });
   }
 
   /**
@@ -110,23 +116,9 @@ export class Misses {
    * another process holds the lease.
    */
   refresh(request: ReadRequest, entry: Entry, now: number, endsFreshness: boolean): void {
-    const { name } = request.key;
-    if (entry.untilAt > now || this.#refreshing.has(name)) return;
-    this.#refreshing.add(name);
-    void this.#parts.leases
-      .acquire({
-        request,
-        supersededAt: entry.grantedAt,
-        endsFreshness,
-        isRefresh: true,
-        hasValue: true,
-      })
-      .then((acquired): unknown => {
-        if (acquired.kind === "in-flight") return this.#untilTimeout(acquired.inFlight.settled);
-        return acquired.kind === "enqueued" ? this.#untilTimeout(acquired.isOver) : undefined;
-      })
-      .catch(() => false)
-      .finally(() => this.#refreshing.delete(name));
+    if (entry.untilAt > now) return;
+    this.#trace(request);
+    this.#inBackground({ request, supersededAt: entry.grantedAt, endsFreshness, isRefresh: true, hasValue: true });
   }
 
   /**
@@ -135,27 +127,27 @@ export class Misses {
    * (`Settlement.holdMsOf`).
    */
   refill(request: ReadRequest, loadMs: number): void {
-    const { clock, leases } = this.#parts;
-    const { name } = request.key;
-    if (this.#refreshing.has(name)) return;
+    this.#inBackground({ request, supersededAt: 0, isRefresh: false, hasValue: false }, loadMs);
+  }
+
+  /** `loadMs`: with which a lease that others hold is asked for again. */
+  #inBackground(leaseRequest: LeaseRequest, loadMs?: number): void {
+    const { clock, leases, modes } = this.#parts;
+    const { name } = leaseRequest.request.key;
+    if (modes.isClosed || this.#refreshing.has(name)) return;
     this.#refreshing.add(name);
-    const acquire = (): Promise<Acquired> =>
-      leases.acquire({
-        request,
-        supersededAt: 0,
-        isRefresh: false,
-        hasValue: false,
-      });
-    const refill = async (): Promise<void> => {
-      let acquired = await acquire();
-      for (let nth = 0; acquired.kind === "uncacheable" && nth < MAX_REFILL_RETRIES; nth++) {
+    const run = async (): Promise<unknown> => {
+      let acquired = await leases.acquire(leaseRequest);
+      for (let nth = 0; loadMs !== undefined && acquired.kind === "uncacheable" && nth < MAX_REFILL_RETRIES; nth++) {
         const holdMs = leases.settlement.holdMsOf(loadMs) * 2 ** nth;
         await new Promise<void>((resolve) => clock.after(holdMs, resolve));
-        acquired = await acquire();
+        acquired = await leases.acquire(leaseRequest);
       }
-      if (acquired.kind === "in-flight") await this.#untilTimeout(acquired.inFlight.settled);
+      if (acquired.kind === "in-flight") return this.#untilTimeout(acquired.inFlight.settled);
+      return acquired.kind === "enqueued" ? this.#untilTimeout(acquired.isOver) : undefined;
     };
-    void refill().finally(() => this.#refreshing.delete(name));
+    const end = (): void => void this.#refreshing.delete(name);
+    run().then(end, end);
   }
 
   /** A load or a queue that never settles must not end all refreshes of its key. */
@@ -164,7 +156,29 @@ export class Misses {
     return within(clock, refresh, { ms: settings.loadTimeoutMs, otherwise: () => undefined, isUnawaited: true });
   }
 
-  /** Returns when a miss that begins now stops waiting. */
+  /** Rejects as soon as the caller's request is aborted. What others wait for goes on. */
+  #untilAborted(request: ReadRequest, begin: () => Promise<unknown>): Promise<unknown> {
+    const { responder } = this.#path;
+    this.#trace(request);
+    const caller = this.#parts.loads.callerOf(request);
+    if (caller === undefined) return begin();
+    if (caller.hasLeft) return responder.respondAborted(request, caller.reason);
+    return new Promise((resolve, reject) => {
+      const cancel = caller.onLeft(() => resolve(responder.respondAborted(request, caller.reason)));
+      void begin()
+        .finally(() => {
+          cancel();
+          if (!caller.hasLeft) caller.answered();
+        })
+        .then(resolve, reject);
+    });
+  }
+
+  #trace(request: ReadRequest): void {
+    const { tracing } = this.#parts.channel;
+    if (tracing !== undefined) request.trace ??= { parent: tracing.active() };
+  }
+
   #deadlineOf(freshness: Freshness): number {
     const { clock, loads, settings } = this.#parts;
     const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
@@ -173,29 +187,15 @@ export class Misses {
   }
 }
 
-/** Why the value that was shown is not served. */
-export interface Missed {
-  readonly freshness: Freshness;
-  /** Only a value granted later is used. Undefined: any. */
-  readonly superseded: Pick<Entry, "grantedAt"> | undefined;
-  /** Whether what is stored, or loaded, must not be used. Default: false. */
-  readonly isForced?: boolean;
-  /** See `AcquireRequest.endsFreshness`. Default: false. */
-  readonly endsFreshness?: boolean;
-}
-
 /** A hold of milliseconds can last for two seconds on a store whose clock has whole seconds. */
 const MAX_REFILL_RETRIES = 6;
 
-/**
- * Part of the wait for a load: a request shares a wait that ends earlier than its own by this much
- * at most.
- */
+/** A request shares a wait that ends earlier than its own by this part of it at most. */
 const MAX_EARLIER_RATIO = 0.25;
 
 /**
  * Whether a miss is resolved by the tags of a request as well: where the key does not decide about
  * them, another one may have others.
  */
-const haveSameTags = ({ tags }: ReadRequest, miss: SharedMiss): boolean =>
-  !tags.isOwn || areSameSubjects(tags.subjects, miss.request.tags.subjects);
+const haveSameTags = ({ tags }: ReadRequest, { tags: { subjects } }: ReadRequest): boolean =>
+  !tags.isOwn || (tags.subjects.length === subjects.length && tags.subjects.every((one, nth) => one === subjects[nth]));

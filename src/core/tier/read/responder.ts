@@ -1,23 +1,16 @@
-import type { Clock } from "../../base/clock.js";
-import type { Packing } from "../../codec/packing.js";
 import type { Entry } from "../../store/entry.js";
-import { type Channel, subjectOf } from "../../telemetry/channel.js";
+import { subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
 import { type DecodedValue, decodeFailure } from "../entry/entry-decoder.js";
-import type { Failures, Thrown } from "../entry/failure.js";
+import type { Thrown } from "../entry/failure.js";
+import type { Leases } from "../lease/leases.js";
 import type { LoadSharing } from "../lease/load-sharing.js";
+import type { SettlementParts } from "../lease/settlement.js";
 import { errorOf, freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
-import {
-  type DecodedHolder,
-  hasMoreTags,
-  type ReadEnding,
-  type ReadRequest,
-  type Respond,
-} from "../request/request.js";
-import { reportWait, ServedReport, type ServedValue } from "../request/served-report.js";
+import type { DecodedHolder, ReadEnding, ReadRequest } from "../request/request.js";
+import { type ServedValue, servedReport } from "../request/served-report.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import { type Caller, Waiters } from "../request/waiters.js";
-import type { Loads } from "../source/loads.js";
 
 /**
  * The ways a read ends: with a value from an entry, the result of a load, a load that bypasses the
@@ -25,9 +18,15 @@ import type { Loads } from "../source/loads.js";
  */
 export class Responder {
   readonly #parts: ResponderParts;
+  readonly #onPermitted: (request: ReadRequest, loadMs: number) => void;
 
-  constructor(parts: ResponderParts) {
+  /**
+   * `onPermitted`: called with a request whose load has shown that its caller is not one of those
+   * for whom the loads of the key fail.
+   */
+  constructor(parts: ResponderParts, onPermitted: (request: ReadRequest, loadMs: number) => void) {
     this.#parts = parts;
+    this.#onPermitted = onPermitted;
   }
 
   /**
@@ -37,42 +36,34 @@ export class Responder {
    * the error of such a load. Without `result`, `first` has an entry.
    */
   async respondAgain(request: ReadRequest, first: ReadEnding, result: Promise<unknown> | undefined): Promise<unknown> {
-    const belongsToFirst = (): boolean =>
-      first.origin !== undefined && "kind" in first.origin && isUnshareable(first.origin, request);
+    const { loads, decoder } = this.#parts;
+    const loadOf = ({ origin }: ReadEnding): Loaded | undefined =>
+      origin !== undefined && "kind" in origin ? origin : undefined;
     const value = await result?.catch((error: unknown) => {
-      if (belongsToFirst()) return;
-      throw first.origin !== undefined && "kind" in first.origin && first.origin.kind === "failed"
-        ? errorOf(first.origin, false)
-        : error;
+      const loaded = loadOf(first);
+      if (loaded === undefined) throw error;
+      if (!isUnshareable(loaded, request)) throw loaded.kind === "failed" ? errorOf(loaded, false) : error;
     });
-    const { origin } = first;
-    if (belongsToFirst()) return this.bypass(request, "UNCACHEABLE", false);
-    if (first.hint !== undefined) request.onHint?.(first.hint);
-    const isPrimitive = (typeof value !== "object" || value === null) && typeof value !== "function";
-    if (isPrimitive && result !== undefined) {
-      if (origin !== undefined && "kind" in origin && origin.kind === "loaded")
-        this.#parts.loads.parents?.compare(origin, request);
+    const loaded = loadOf(first);
+    const { origin, hint } = first;
+    if (loaded !== undefined && isUnshareable(loaded, request)) return this.bypass(request, "UNCACHEABLE", false);
+    if (hint !== undefined) request.onHint?.(hint);
+    if (result !== undefined && ((typeof value !== "object" && typeof value !== "function") || value === null)) {
+      if (loaded?.kind === "loaded") loads.parents?.compare(loaded, request);
       return value;
     }
-    if (origin !== undefined && !("kind" in origin)) {
-      if (request.policy.readOnly === true && result !== undefined) {
-        if (this.#parts.decoder.isValid(request, value)) return value;
-      } else {
-        // How many more readers there will be is not known, so none of them is the last.
-        const decoded = this.#parts.decoder.decodeForMany(request, origin, first);
-        if (decoded.kind === "value") return decoded.value;
-      }
-    } else if (origin?.kind === "loaded" && origin.content !== undefined) {
-      const copy = this.#copyOf(request, origin);
-      if (copy !== UNCOPIED) return copy;
+    let copy: unknown = UNCOPIED;
+    if (loaded?.kind === "loaded" && loaded.content !== undefined) copy = this.#copyOf(request, loaded);
+    else if (origin !== undefined && !("kind" in origin)) {
+      const isValueShared = request.policy.readOnly === true && result !== undefined;
+      const decoded = isValueShared ? undefined : decoder.decode(request, origin, first);
+      if (decoded?.kind === "value") copy = decoded.value;
+      else if (isValueShared && decoder.isValid(request, value)) copy = value;
     }
-    return this.bypass(request, "UNCACHEABLE", false);
+    return copy === UNCOPIED ? this.bypass(request, "UNCACHEABLE", false) : copy;
   }
 
-  /**
-   * Reports how a read ended: how long its value stays fresh, its age, and the value unless the
-   * load has failed.
-   */
+  /** `value`: undefined if the load has failed. */
   reportServed(
     request: ReadRequest,
     outcome: Exclude<ReadOutcome, "bypassed">,
@@ -80,12 +71,17 @@ export class Responder {
     ageMs: number,
     value?: ServedValue,
   ): void {
+    const { coordinate } = request.key;
+    const { tags } = request;
+    // Its load has added some.
+    const hasMoreTags =
+      value !== undefined && "subjects" in value && !tags.subjectsOf && value.subjects.length > tags.subjects.length;
+    if (hasMoreTags) this.#parts.leases.taggedByLoads.add(coordinate);
     if (request.caller !== undefined && isReported(request.caller)) return;
-    this.#parts.channel.served(request.key.coordinate, request.key, outcome);
+    this.#parts.channel.served(coordinate, request.key, outcome);
     const hint = value?.hint;
     if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
-    if (request.onRead !== undefined)
-      request.onRead(new ServedReport(request.policy, request.tags, outcome, freshForMs, ageMs, value));
+    request.onRead?.(servedReport(request, outcome, freshForMs, ageMs, value));
   }
 
   /**
@@ -102,12 +98,11 @@ export class Responder {
     let unused: DecodedValue | undefined = decoded;
     const others: DecodedHolder = {};
     return (request) => {
-      const own = unused ?? this.#parts.decoder.decodeForMany(request, entry, others);
+      const own = unused ?? this.#parts.decoder.decode(request, entry, others);
       unused = undefined;
       if (own.kind !== "value") return this.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.ending?.endWith(entry);
-      if (hasMoreTags(request, own.parts.subjects)) this.#parts.onMoreTags(request.key.coordinate);
-      this.reportServed(request, outcome, freshForMs, ageMs, own);
+      this.reportServed(request, outcome, freshForMs, ageMs, own.parts);
       return own.value;
     };
   }
@@ -119,34 +114,29 @@ export class Responder {
    */
   respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced", isSoft = false): unknown {
     if (outcome === "coalesced" && isUnshareable(loaded, request)) return this.bypass(request, "UNCACHEABLE", false);
+    const isOwn = outcome === "loaded";
     if (loaded.kind === "failed") {
-      request.ending?.endWith(loaded);
-      return this.respondFailed(request, errorOf(loaded, outcome === "loaded"), outcome);
+      this.reportServed(request, outcome, 0, 0);
+      return this.#valueOf(request, loaded, isOwn);
     }
-    const value = this.#valueOf(request, loaded, outcome === "loaded");
+    const value = this.#valueOf(request, loaded, isOwn);
     if (value === UNCOPIED) return this.bypass(request, "UNCACHEABLE", false);
     const freshForMs = isSoft ? 0 : freshMsOf(request.policy, loaded) - loaded.loadMs;
     this.reportServed(request, isSoft ? "stale" : outcome, freshForMs, loaded.loadMs, loaded);
     return value;
   }
 
-  /** Rejects with an error of the source, unchanged. */
-  respondFailed(request: ReadRequest, error: unknown, outcome: "loaded" | "coalesced"): Promise<never> {
-    this.reportServed(request, outcome, 0, 0);
-    return Promise.reject(error as Error);
-  }
-
-  /**
-   * Rejects with the error of a failure in the store. If it cannot be read, or has no copy of the
-   * error, loads instead.
-   */
+  /** Rejects with the error of a failure in the store. If it has no copy of the error, loads. */
   respondFailedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
     const failure = decodeFailure(description, request.key, this.#parts);
     if (failure === undefined) return this.bypass(request, "STORE_UNAVAILABLE");
     const { id, thrown } = failure;
-    return thrown === undefined
-      ? this.bypass(request, "UNCACHEABLE", true, (forOthers) => this.#parts.failures.catch(id, forOthers, request.key))
-      : this.respondFailed(request, thrown.error, "coalesced");
+    if (thrown === undefined)
+      return this.bypass(request, "UNCACHEABLE", true, (forOthers) =>
+        this.#parts.failures.catch(id, forOthers, request.key),
+      );
+    this.reportServed(request, "coalesced", 0, 0);
+    return Promise.reject(thrown.error as Error);
   }
 
   /**
@@ -160,33 +150,44 @@ export class Responder {
     isShareable = true,
     onFailed?: (forOthers: Thrown | null) => void,
   ): Promise<unknown> {
-    const caller = this.#parts.loads.callerOf(request);
+    const { loads, clock, sharing } = this.#parts;
+    const caller = loads.callerOf(request);
     if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
     this.#reportBypassed(request, reason);
-    const isUnshared = this.#parts.loads.callerErrors.isUnshared(request.key);
+    const isUnshared = loads.callerErrors.isUnshared(request.key);
     const isUncacheable = reason === "UNCACHEABLE" && !isUnshared;
     const begin = async (waiters: Waiters): Promise<Loaded> => {
-      const loaded = await this.#parts.loads.run(request, { isRefresh: false, waiters, isUncacheable }).limited;
+      const loaded = await loads.run(request, { isRefresh: false, waiters, isUncacheable }).limited;
       if (loaded.kind === "failed" && !loaded.isCallersOwn) onFailed?.(loaded.forOthers ?? null);
       return loaded;
     };
-    const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
-    const enclosingKeys = this.#parts.loads.enclosingKeys();
+    const enclosingKeys = loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
-    const isAlone = !isShareable || reason === UNSHARED || isUnshared;
-    if (isAlone || enclosingKeys.has(request.key.name)) {
-      const loaded = await beginAlone();
-      if (isUnshared && loaded.kind === "loaded" && loaded.refusal === undefined)
-        this.#parts.onPermitted(request, loaded.loadMs);
-      return this.#valueOfBypass(request, loaded, true);
+    const isAlone = !isShareable || reason === UNSHARED || isUnshared || enclosingKeys.has(request.key.name);
+    if (!isAlone) {
+      const askedAt = clock.now();
+      const shared = await sharing.share(request, enclosingKeys.size > 0, begin);
+      this.reportWait(request, shared, clock.now() - askedAt);
+      const isOwn = shared.request === request;
+      const isShared = isOwn || !isUnshareable(shared.loaded, request);
+      const value = isShared ? this.#valueOfBypass(request, shared.loaded, isOwn) : UNCOPIED;
+      if (value !== UNCOPIED) return value;
     }
-    const askedAt = this.#parts.clock.now();
-    const shared = await this.#parts.sharing.share(request, enclosingKeys.size > 0, begin);
-    reportWait(request, shared, this.#parts.clock.now() - askedAt, this.#parts.channel);
-    const isOwn = shared.request === request;
-    const isShared = isOwn || !isUnshareable(shared.loaded, request);
-    const value = isShared ? this.#valueOfBypass(request, shared.loaded, isOwn) : UNCOPIED;
-    return value === UNCOPIED ? this.#valueOfBypass(request, await beginAlone(), true) : value;
+    const loaded = await begin(Waiters.of(caller));
+    if (isUnshared && loaded.kind === "loaded" && loaded.refusal === undefined)
+      this.#onPermitted(request, loaded.loadMs);
+    return this.#valueOfBypass(request, loaded, true);
+  }
+
+  /** Reports that `request` has waited, unless it was for its own load. */
+  reportWait(request: ReadRequest, { request: awaited, gen }: AwaitedLoad, waitMs: number): void {
+    if (awaited === request) return;
+    const { channel } = this.#parts;
+    const { coordinate } = request.key;
+    channel.waited(coordinate, request.key, waitMs, awaited !== "elsewhere");
+    const load = awaited === "elsewhere" ? undefined : awaited.trace?.load;
+    if (request.trace !== undefined)
+      channel.tracing?.waited({ coordinate, waitMs, parent: request.trace.parent, load, gen });
   }
 
   /** The read has been reported before its load, so the hint of the load has not. */
@@ -200,13 +201,11 @@ export class Responder {
     return this.#valueOf(request, loaded, isOwn);
   }
 
-  /** Rejects with the reason for which the caller's request was aborted. Loads nothing. */
   respondAborted(request: ReadRequest, reason: unknown): Promise<never> {
     this.#reportBypassed(request, "ABORTED");
     return Promise.reject(reason as Error);
   }
 
-  /** Returns null for a value that does not exist, without a load. */
   respondNull(request: ReadRequest): null {
     this.#reportBypassed(request, "DOES_NOT_EXIST");
     return null;
@@ -219,8 +218,8 @@ export class Responder {
   }
 
   /**
-   * `isOwn`: whether it is the load of this request, which may have the source's own object.
-   * Otherwise `UNCOPIED` if there is no copy for it.
+   * Throws the error of a failed load. `isOwn`: whether it is the load of this request, which may
+   * have the source's own object. Otherwise `UNCOPIED` if there is no copy for it.
    */
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.ending?.endWith(loaded);
@@ -251,36 +250,31 @@ export class Responder {
 }
 
 /**
- * A field that is not on may be so because its key is wrong, so its readers must not share
- * anything.
+ * The outcome of a miss. Called once for each request that shares it: reports how that was served,
+ * and returns a value of its own, or a promise of one. Throws or rejects with an error of the
+ * source only.
  */
-const UNSHARED: BypassReason = "MODE_OFF";
+export type Respond = (request: ReadRequest) => unknown;
 
-/** Stands for the copy of a value that could not be made. */
-const UNCOPIED = Symbol("uncopied");
-
-/** The parts that `Responder` uses. */
-export interface ResponderParts {
-  readonly clock: Clock;
-  readonly channel: Channel;
-  readonly packing: Packing;
-  readonly decoder: ValueDecoder;
-  readonly loads: Loads;
-  readonly sharing: LoadSharing;
-  readonly failures: Failures;
-  /**
-   * Called with a request whose load has shown that its caller is not one of those for whom the
-   * loads of the key fail.
-   */
-  readonly onPermitted: (request: ReadRequest, loadMs: number) => void;
-  /** Called if an entry of a coordinate has more tags than its requests know of. */
-  readonly onMoreTags: (coordinate: string) => void;
+/** The load that a request has waited for: that of a request of this process, or another's. */
+export interface AwaitedLoad {
+  readonly request: ReadRequest | "elsewhere";
+  /** The id of its lease chain. */
+  readonly gen?: string | undefined;
 }
 
-/**
- * Returns whether the outcome of a read has been reported before. Happens if its caller has left,
- * but a result arrives nevertheless.
- */
+/** A field may be off because its key is wrong, so its readers must not share anything. */
+const UNSHARED: BypassReason = "MODE_OFF";
+
+const UNCOPIED = Symbol("uncopied");
+
+interface ResponderParts extends Pick<SettlementParts, "clock" | "channel" | "packing" | "failures" | "loads"> {
+  readonly decoder: ValueDecoder;
+  readonly sharing: LoadSharing;
+  readonly leases: Leases;
+}
+
+/** Whether the outcome of a read has been reported before, when its caller left. */
 function isReported(caller: Caller): boolean {
   const { isReported } = caller;
   caller.isReported = true;

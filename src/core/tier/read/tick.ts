@@ -1,83 +1,45 @@
 import type { Key } from "../../keys/key.js";
 import type { Reading } from "../../store/store.js";
 import type { KnownKey } from "../request/known-key.js";
-import { ReadResult } from "../request/request.js";
-import type { Unservable } from "../request/verdict.js";
-import { type LongTick, PER_TURN, type Turns, turnOf } from "../tick/long-tick.js";
-
-/** What one tick reads of one key, for all who ask. */
-export class Cell extends ReadResult {
-  readonly tick: Tick;
-  readonly key: Key;
-  /** Whether its value is in memory, and counts if the read of the tick confirms it. */
-  readonly isInMemory: boolean;
-  /** What was found for the first reader, if nothing could be served. */
-  missed: Unservable | undefined = undefined;
-
-  constructor(tick: Tick, key: Key, isInMemory: boolean) {
-    super(UNREAD, 0);
-    this.readersLeft = 0;
-    this.tick = tick;
-    this.key = key;
-    this.isInMemory = isInMemory;
-  }
-
-  /**
-   * Calls `use` once it has been read, in the asynchronous context of the caller, in which a miss
-   * loads.
-   */
-  whenRead<Used>(use: () => Used | PromiseLike<Used>): Promise<Used> {
-    const { tick } = this;
-    this.readersLeft++;
-    const nth = tick.callers++;
-    return tick.ready.then(() => {
-      const turn = tick.turns && turnOf(tick.turns, nth);
-      return turn === undefined ? use() : turn.then(use);
-    });
-  }
-}
+import type { DecodedHolder } from "../request/request.js";
+import { inTurn, type LongTick, PER_TURN, type Turns } from "../tick/long-tick.js";
+import type { Miss } from "./miss.js";
 
 /** The reads of one tick, by any request of this process: one read of the store, one promise. */
 export class Tick {
-  /**
-   * Counts the reads of this process: what is confirmed by this one counts for those who have asked
-   * before it was sent.
-   */
-  readonly nth: number;
-  /** On the clock of this process. */
-  readonly begunAt: number;
-  /** What is read from the store, by name. */
   readonly cells = new Map<string, Cell>();
   /** The keys whose values in memory count if the read confirms them. */
   readonly inMemory: KnownKey[] = [];
   readonly ready: Promise<void>;
-  /** To be called when all cells have their readings. */
-  readonly resolve: () => void;
+  resolve: () => void = () => undefined;
   /** Whether the store has replied, and this process knows all invalidations up to then. */
   isRead = false;
+  /** When the read began, before anything was sent, on the clock of this process. */
+  sentAt = 0;
   /**
-   * Whether the read has shown that one of these was invalidated. It is read next, and so is what
-   * this read has not found, so that what the tick has to load is one batch.
+   * Whether the read has shown that one of `inMemory` was invalidated. It is read next, and so is
+   * what this read has not found, so that what the tick has to load is one batch.
    */
   isOutrun = false;
   /** Whether what it has shown may be served whatever this process has invalidated meanwhile. */
   mayServe = true;
-  /** How many wait for it. */
+  /** How many wait for it, and when thousands of them may continue. */
   callers = 0;
-  /** When thousands of callers may continue. Undefined: at once. */
   turns: Turns | undefined;
 
-  constructor(nth: number, begunAt: number) {
-    this.nth = nth;
-    this.begunAt = begunAt;
-    let resolve: () => void = () => undefined;
-    this.ready = new Promise((resolved) => {
-      resolve = resolved;
+  /**
+   * `nth`: of the reads of this process. What this one confirms counts for those who have asked
+   * before it was sent. `begunAt`: on the clock of this process.
+   */
+  constructor(
+    readonly nth: number,
+    readonly begunAt: number,
+  ) {
+    this.ready = new Promise((resolve) => {
+      this.resolve = resolve;
     });
-    this.resolve = resolve;
   }
 
-  /** Returns what is read of a key. */
   cellOf(key: Key): Cell {
     let cell = this.cells.get(key.name);
     if (cell === undefined) {
@@ -87,9 +49,38 @@ export class Tick {
     return cell;
   }
 
-  /** To be called before `resolve`: divides thousands of callers into turns of the event loop. */
-  divide(longTick: LongTick): void {
+  /** To be called when all cells have their readings. */
+  end(longTick: LongTick): void {
     if (this.callers > PER_TURN) this.turns = longTick.turnsFor(this.callers);
+    this.resolve();
+  }
+}
+
+/** What one tick reads of one key, for all who ask. */
+export class Cell implements DecodedHolder {
+  reading: Reading = UNREAD;
+  readers = 0;
+  decoded: DecodedHolder["decoded"] = undefined;
+  miss: Miss | undefined = undefined;
+
+  /** `isInMemory`: its value is in memory, and counts if the read of the tick confirms it. */
+  constructor(
+    readonly tick: Tick,
+    readonly key: Key,
+    readonly isInMemory: boolean,
+  ) {}
+
+  /** What was read. To be asked for only if the read was successful. */
+  get read(): Extract<Reading, { kind: "read" }> {
+    return this.reading as Extract<Reading, { kind: "read" }>;
+  }
+
+  /** Calls `use` in the asynchronous context of the caller, in which a miss loads. */
+  whenRead<Used>(use: () => Used | PromiseLike<Used>): Promise<Used> {
+    const { tick } = this;
+    this.readers++;
+    const nth = tick.callers++;
+    return tick.ready.then(() => inTurn(tick.turns, nth, use));
   }
 }
 

@@ -1,3 +1,4 @@
+import { getOrMake } from "../../base/multimap.js";
 import type { Key, Subject } from "../../keys/key.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
 import type { RequestTags } from "./tags.js";
@@ -8,10 +9,6 @@ import type { RequestTags } from "./tags.js";
  * key and not a lookup.
  */
 export class KnownKey {
-  readonly key: Key;
-  /** The tags that are known before a load. */
-  readonly tags: RequestTags;
-  row: Row;
   /**
    * Until when its value in memory is fresh and not due for an early refresh, on the clock of this
    * process: a whole number. 0: there is none.
@@ -20,23 +17,20 @@ export class KnownKey {
   /** The `changes` of the invalidation clock up to which the value in memory has been compared. */
   comparedAt = 0;
   copies: Copies = "shared";
-  /** What readers get, or get copies of. */
   value: unknown = undefined;
   kept: Kept | undefined = undefined;
   /** What the tick that collects reads now knows of it. */
   cell: object | undefined = undefined;
 
-  constructor(key: Key, tags: RequestTags, row: Row = UNREMEMBERED) {
-    this.key = key;
-    this.tags = tags;
-    this.row = row;
-  }
+  /** `tags`: those that are known before a load. */
+  constructor(
+    readonly key: Key,
+    readonly tags: RequestTags,
+    public row: Row = UNREMEMBERED,
+  ) {}
 }
 
-/**
- * How readers get a value: all the same one, copies of an object without objects in it, copies, or
- * what they decode themselves.
- */
+/** How readers get a value. `flat`: copies of an object without objects in it. */
 export type Copies = "shared" | "flat" | "plain" | "decoded";
 
 /** What is known of a value in memory besides. Instants are on the clock of this process. */
@@ -48,7 +42,6 @@ export interface Kept {
   readonly freshUntilAt: number;
   readonly grantedAt: number;
   readonly hint: ResponseHint | undefined;
-  /** About how much memory the value takes. */
   readonly bytes: number;
   /** What makes the value for a reader, if `copies` is "decoded". */
   readonly decode: (() => unknown) | undefined;
@@ -56,29 +49,23 @@ export interface Kept {
   passed: unknown;
 }
 
-/** Forgets the value of a key. */
 export function forget(known: KnownKey): void {
   known.until = 0;
   known.value = undefined;
   known.kept = undefined;
 }
 
-/**
- * The keys that fields which make their keys in the same way have for one input: those of one
- * parent, for example.
- */
+/** The keys that fields make of one input in the same way: those of one parent, for example. */
 export interface Row {
   readonly keys: (KnownKey | undefined)[];
-  /** The generation in which it was last used. */
+  /** In which it was last used. */
   generation: number;
 }
 
 const NO_GENERATION = 0;
 
-/** The row of a key that is not remembered. */
 const UNREMEMBERED: Row = { keys: [], generation: NO_GENERATION };
 
-/** Whether anything may be kept with a key: it is remembered. */
 export const isRemembered = ({ row }: KnownKey): boolean => row.generation !== NO_GENERATION;
 
 /**
@@ -88,12 +75,12 @@ export const isRemembered = ({ row }: KnownKey): boolean => row.generation !== N
 export const canBeKept = ({ row, tags }: KnownKey): boolean => row.generation !== NO_GENERATION && !tags.isOwn;
 
 /**
- * Bounds by bytes what all memos of a cache remember, values included, in two generations: what was
- * not used while one of them filled up is forgotten when the next one begins.
+ * All memos of a cache. Bounds by bytes what they remember, values included, in two generations:
+ * what was not used while one of them filled up is forgotten when the next one begins.
  */
-export class Generations {
+export class Memos {
   nth = NO_GENERATION + 1;
-  readonly #memos = new Set<Memo>();
+  readonly #byGroup = new Map<string, Memo>();
   readonly #maxBytes: number;
   #bytes = 0;
   #oldBytes = 0;
@@ -102,19 +89,17 @@ export class Generations {
     this.#maxBytes = maxBytes;
   }
 
-  /** About how much memory both generations take. */
+  /** `group`: the same for fields that make their keys from the same value. */
+  of(group: string): Memo {
+    return getOrMake(this.#byGroup, group, () => new Memo(this));
+  }
+
+  /** About how much memory they take. */
   get bytes(): number {
     return this.#bytes + this.#oldBytes;
   }
 
-  add(memo: Memo): void {
-    this.#memos.add(memo);
-  }
-
-  /**
-   * Counts what is added to a row, or taken from it. A row of the old generation may be forgotten
-   * then.
-   */
+  /** Counts what a row grows by. One of the old generation may be forgotten then. */
   grow(bytes: number, row: Row): void {
     if (row.generation === this.nth) this.#bytes += bytes;
     else this.#oldBytes += bytes;
@@ -132,22 +117,21 @@ export class Generations {
     this.nth++;
     this.#oldBytes = this.#bytes;
     this.#bytes = 0;
-    for (const memo of this.#memos) memo.rotate();
+    for (const memo of this.#byGroup.values()) memo.rotate();
   }
 }
 
 /** The keys of fields that make their keys in the same way, by the texts of their inputs. */
 export class Memo {
-  readonly #generations: Generations;
+  readonly #memos: Memos;
   #young = new Map<string, Row>();
   #old = new Map<string, Row>();
   #lastInput: string | undefined = undefined;
   #last: Row = UNREMEMBERED;
   #slots = 0;
 
-  constructor(generations: Generations) {
-    this.#generations = generations;
-    generations.add(this);
+  constructor(memos: Memos) {
+    this.#memos = memos;
   }
 
   /** Returns the place that one more field has in the rows. */
@@ -164,18 +148,17 @@ export class Memo {
     return row;
   }
 
-  /** Remembers a key in a row of this memo. */
   remember(known: KnownKey, slot: number): void {
     const { row } = known;
     while (row.keys.length <= slot) row.keys.push(undefined);
     const earlier = row.keys[slot];
     if (earlier !== undefined) {
-      if (isRemembered(earlier)) this.#generations.grow(-KEY_BYTES - (earlier.kept?.bytes ?? 0), row);
+      if (isRemembered(earlier)) this.#memos.grow(-KEY_BYTES - (earlier.kept?.bytes ?? 0), row);
       forget(earlier);
       earlier.row = UNREMEMBERED;
     }
     row.keys[slot] = known;
-    if (isRemembered(known)) this.#generations.grow(KEY_BYTES, row);
+    if (isRemembered(known)) this.#memos.grow(KEY_BYTES, row);
   }
 
   #find(input: string): Row {
@@ -184,11 +167,11 @@ export class Memo {
     if (input.length > MAX_INPUT_LENGTH) return row;
     this.#young.set(input, row);
     if (known === undefined) {
-      row.generation = this.#generations.nth;
-      this.#generations.grow(ROW_BYTES + 2 * input.length, row);
+      row.generation = this.#memos.nth;
+      this.#memos.grow(ROW_BYTES + 2 * input.length, row);
     } else {
       this.#old.delete(input);
-      this.#generations.renew(bytesOf(input, row), row);
+      this.#memos.renew(bytesOf(input, row), row);
     }
     return row;
   }
@@ -208,26 +191,6 @@ function bytesOf(input: string, { keys }: Row): number {
   let bytes = ROW_BYTES + 2 * input.length;
   for (const known of keys) if (known !== undefined) bytes += KEY_BYTES + (known.kept?.bytes ?? 0);
   return bytes;
-}
-
-/** All memos of a cache, by what its keys are made from. */
-export class Memos {
-  readonly #generations: Generations;
-  readonly #byGroup = new Map<string, Memo>();
-
-  constructor(generations: Generations) {
-    this.#generations = generations;
-  }
-
-  /** `group`: the same for fields that make their keys from the same value. */
-  of(group: string): Memo {
-    let memo = this.#byGroup.get(group);
-    if (memo === undefined) {
-      memo = new Memo(this.#generations);
-      this.#byGroup.set(group, memo);
-    }
-    return memo;
-  }
 }
 
 /** Longer inputs are not remembered. */

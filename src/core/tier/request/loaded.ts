@@ -4,45 +4,22 @@ import type { Policy } from "../../policy/policy.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
 import type { OwnSettings } from "./result-control.js";
 
-/** What a load has returned. */
-export class LoadedValue {
-  readonly kind = "loaded";
-  readonly isCallersOwn = false;
+export interface LoadedValue {
+  readonly kind: "loaded";
+  readonly isCallersOwn: false;
   /** The source's own object. */
   readonly value: unknown;
   /** Undefined if the value can be stored. */
   readonly refusal: Refusal | undefined;
   readonly hint: ResponseHint | undefined;
-  /** What the load has set of its result. Undefined if it has set nothing. */
   readonly settings: OwnSettings | undefined;
   readonly loadMs: number;
   /** See `ReadRequest.begunAt`. */
   readonly begunAt: number;
-  /**
-   * What `content` was decoded to, once a reader has got a copy of it, for the copies of the
-   * others.
-   */
-  decoded: { readonly value: unknown } | undefined = undefined;
-  /**
-   * What copies of the value are decoded from. Undefined if there are none, or would not be exact:
-   * it must not be shared then.
-   */
+  /** What `content` was decoded to, for the copies of all but the first reader. */
+  decoded?: { readonly value: unknown };
+  /** What copies are decoded from. Undefined if none would be exact: it must not be shared then. */
   readonly content: Encoded | undefined;
-
-  constructor(
-    value: unknown,
-    content: Encoded | undefined,
-    refusal: Refusal | undefined,
-    { hint, settings, loadMs, begunAt }: Pick<LoadedValue, "hint" | "settings" | "loadMs" | "begunAt">,
-  ) {
-    this.value = value;
-    this.content = content;
-    this.refusal = refusal;
-    this.hint = hint;
-    this.settings = settings;
-    this.loadMs = loadMs;
-    this.begunAt = begunAt;
-  }
 }
 
 /**
@@ -52,32 +29,22 @@ export class LoadedValue {
  */
 export type Refusal = "unserializable" | "too-large" | "invalid" | "outdated" | Excess["kind"];
 
-/**
- * A load has read more than its key contains, so its result belongs to its own reader alone.
- */
+/** A load has read more than its key contains, so its result belongs to its own reader alone. */
 export interface Excess {
   readonly kind: "unkeyable";
-  /**
-   * Whether it is PRIVATE although its policy is PUBLIC, so that what contains it is PRIVATE as
-   * well.
-   */
+  /** Whether it is PRIVATE although its policy is PUBLIC: what contains it is PRIVATE as well. */
   readonly isNarrowed?: boolean;
   readonly error: CachedError;
 }
 
-/** The result of a load. */
 export type Loaded = LoadedValue | FailedLoad;
 
-/** A load that has thrown. */
 export interface FailedLoad {
   readonly kind: "failed";
   readonly error: unknown;
   /** What others get. Null: nothing, they load for themselves. Undefined: `error`. */
   readonly forOthers?: { readonly error: unknown } | null;
-  /**
-   * In what way the load depends on more than its key, or on what is outdated. Undefined if it does
-   * not.
-   */
+  /** In what way the load depends on more than its key, or on what is outdated. */
   readonly refusal: Excess["kind"] | "outdated" | undefined;
   readonly loadMs: number;
   readonly begunAt: number;
@@ -90,7 +57,6 @@ export interface FailedLoad {
   readonly isSourceFailure: boolean;
 }
 
-/** Returns what a reader gets of a load that has thrown. */
 export const errorOf = ({ error, forOthers }: FailedLoad, isOwn: boolean): unknown =>
   isOwn || !forOthers ? error : forOthers.error;
 
@@ -113,12 +79,9 @@ export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue
   return ownMs === undefined ? byPolicyMs : Math.min(ownMs, policy.maxAgeLimitMs ?? byPolicyMs);
 }
 
-/**
- * Returns whether a load has set that its result is not kept: only those who waited for it get it.
- */
+/** Whether a load has set that only those who have waited for its result get it. */
 export const isForWaitersOnly = (policy: Policy, loaded: Loaded): boolean =>
   loaded.kind === "loaded" && loaded.settings !== undefined && freshMsOf(policy, loaded) === 0;
 
-/** Returns whether a value counts as empty: null, undefined or an empty list. */
 export const isNegative = (value: unknown): boolean =>
   value === null || value === undefined || (Array.isArray(value) && value.length === 0);

@@ -5,7 +5,6 @@ import { checkTagsOfValue } from "../../keys/tag-template.js";
 import { MEANINGS } from "../../policy/policy.js";
 import type { OwnFreshness } from "../../store/entry-layout.js";
 
-/** The control of the result of one load. */
 export class LoadControl implements ResultControl {
   readonly #coordinate: string;
   readonly #subjectsOf: (tags: readonly string[]) => readonly Subject[];
@@ -90,7 +89,6 @@ export interface ResultControl {
   set(settings: ResultSettings): void;
 }
 
-/** What a load has set of its result. */
 export interface OwnSettings {
   readonly isSkipped: boolean;
   readonly freshness: OwnFreshness | undefined;
@@ -98,22 +96,8 @@ export interface OwnSettings {
   readonly tags: readonly Subject[];
 }
 
-/** The control of a result that is not cached. */
-export class InertControl implements ResultControl {
-  readonly #coordinate: string;
-
-  constructor(coordinate: string) {
-    this.#coordinate = coordinate;
-  }
-
-  skip(): void {
-    // There is nothing to skip.
-  }
-
-  set(settings: ResultSettings): void {
-    checkSettings(this.#coordinate, settings);
-  }
-}
+/** Returns the control of a result that is not cached: it checks its arguments. */
+export const inertControl = (coordinate: string): ResultControl => new LoadControl(coordinate, () => []);
 
 const SETTINGS = ["maxAge", "staleWhileRevalidate", "tags"];
 

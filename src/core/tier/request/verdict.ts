@@ -3,13 +3,14 @@ import type { Subject } from "../../keys/key.js";
 import type { Entry } from "../../store/entry.js";
 import type { Reading, StoreRead } from "../../store/store.js";
 import type { ReadOutcome } from "../../telemetry/events.js";
-import { type Decoded, type DecodedValue, partsIn } from "../entry/entry-decoder.js";
+import { type DecodedValue, partsIn } from "../entry/entry-decoder.js";
 import { evaluateFreshness, type Freshness, isServable, type Servable } from "../entry/freshness.js";
-import { isPlausible } from "../entry/plausible.js";
+import { implausibilityOf } from "../entry/plausible.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import type { TagsState } from "../shared/known-positions.js";
 import type { UnconfirmedInvalidations } from "../shared/unconfirmed-invalidations.js";
-import type { ReadRequest, ReadResult } from "./request.js";
+import type { DecodedHolder, ReadRequest } from "./request.js";
+import type { ValueDecoder } from "./value-decoder.js";
 
 /*
  * Whether an entry may be served, and how: decided here for every way in which an entry comes, be
@@ -17,16 +18,15 @@ import type { ReadRequest, ReadResult } from "./request.js";
  */
 
 /**
- * Returns what a request may do with what it was shown. `shared`: the read, if it shares that with
- * others. `isAwaited`: the value is that of a load that the request has waited for, which it gets
- * however short its life is.
+ * Returns what a request may do with what it was shown. `holder`: of the readers that share the
+ * read. `atAnyAge`: the request has waited for the load of the value, or the source has failed.
  */
 export function verdictOf(
   request: ReadRequest,
   reading: Reading,
   parts: VerdictParts,
-  shared?: ReadResult,
-  isAwaited = false,
+  holder?: DecodedHolder,
+  atAnyAge = false,
 ): Verdict {
   if (reading.kind === "failed") return UNKNOWN;
   const { entry, now } = reading;
@@ -34,59 +34,27 @@ export function verdictOf(
   const { invalidations, packing, decoder } = parts;
   if (entry === undefined || !invalidations.counts(entry, key))
     return unservable(request, undefined, "absent", now, parts);
-  if (!isPlausible(entry, now, invalidations, parts.longestMs)) return IMPLAUSIBLE;
+  if (implausibilityOf(entry, now, invalidations, parts.longestMs) !== undefined) return IMPLAUSIBLE;
   const freshness =
-    isAwaited && entry.state === "value"
+    atAnyAge && entry.state === "value"
       ? "fresh"
       : evaluateFreshness(entry, policy, now, (value) => partsIn(value, key, packing)?.freshness);
   if (freshness !== "fresh" && !isServable(freshness)) return unservable(request, entry, freshness, now, parts);
-  const decoded = (shared && decoder.decodeShared?.(request, entry, shared)) ?? decoder.decode(request, entry);
+  const decoded = decoder.decode(request, entry, holder);
   if (decoded.kind === "collision") return COLLISION;
   if (decoded.kind === "corrupt") return { kind: "unreadable", entry };
   const tags = tagsStateOf(request, entry, decoded.parts.subjects, parts);
   if (tags === "changed") return unservable(request, entry, "absent", now, parts);
   const isSoft = tags === "stale" && freshness === "fresh";
-  return { kind: "serve", entry, freshness: isSoft ? "stale-while-revalidate" : freshness, isSoft, tags, decoded };
+  return { kind: "serve", entry, freshness: isSoft ? "stale-while-revalidate" : freshness, isSoft, decoded };
 }
 
-/** What has to be known before entries are evaluated. */
-export interface KnownInvalidations {
-  readonly invalidations: InvalidationClock;
-}
-
-/** The parts that decide. */
 export interface VerdictParts {
   readonly invalidations: InvalidationClock;
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly packing: Packing;
-  /** How long a lease lasts at most: see `longestMsOf`. */
   readonly longestMs: number;
-  readonly decoder: {
-    decode(request: ReadRequest, entry: Entry): Decoded;
-    /** The same for one of the requests that share a read. */
-    decodeShared?(request: ReadRequest, entry: Entry, readResult: ReadResult): Decoded;
-  };
-}
-
-/** A value that may be served. */
-export interface ServableValue {
-  readonly kind: "serve";
-  readonly entry: Entry;
-  readonly freshness: Servable;
-  /**
-   * Whether it is stale because it was invalidated softly, while the store takes it to be fresh.
-   */
-  readonly isSoft: boolean;
-  readonly tags: TagsState;
-  readonly decoded: DecodedValue;
-}
-
-/** A value has to be loaded, or waited for. */
-export interface Unservable {
-  readonly kind: "load";
-  readonly freshness: Freshness;
-  /** What the store takes to be a fresh value, and would return in the place of a lease. */
-  readonly superseded: Entry | undefined;
+  readonly decoder: ValueDecoder;
 }
 
 /**
@@ -100,12 +68,57 @@ export type Verdict =
   | { readonly kind: "collision" }
   | { readonly kind: "unknown" };
 
+export interface ServableValue {
+  readonly kind: "serve";
+  readonly entry: Entry;
+  readonly freshness: Servable;
+  /** Whether it was invalidated softly, while the store takes it to be fresh. */
+  readonly isSoft: boolean;
+  readonly decoded: DecodedValue;
+}
+
+/** A value has to be loaded, or waited for. */
+export interface Unservable {
+  readonly kind: "load";
+  readonly freshness: Freshness;
+  /** What the store takes to be a fresh value, and would return in the place of a lease. */
+  readonly superseded: Entry | undefined;
+  /** See `AcquireRequest.endsFreshness`. Default: false. */
+  readonly endsFreshness?: boolean;
+}
+
+const IMPLAUSIBLE: Verdict = { kind: "load", freshness: "implausible", superseded: undefined };
+const UNKNOWN: Verdict = { kind: "unknown" };
+const COLLISION: Verdict = { kind: "collision" };
+
+/**
+ * Nothing is loaded under a lease while the entry or one of its tags is written. A load, a failure
+ * or a stale value from before one of the tags was invalidated is none; the store knows these tags
+ * from the lease request.
+ */
+function unservable(
+  request: Pick<ReadRequest, "key" | "tags">,
+  entry: Entry | undefined,
+  freshness: Freshness,
+  now: number,
+  { invalidations }: KnownInvalidations,
+): Unservable {
+  if (invalidations.isWritten(request, now))
+    return { kind: "load", freshness: "write-in-progress", superseded: undefined };
+  if (entry === undefined || entry.position < invalidations.latestOf(request.tags.subjects))
+    return { kind: "load", freshness: "absent", superseded: undefined };
+  const isFreshInStore = entry.state === "value" && now < entry.freshUntilAt;
+  return { kind: "load", freshness, superseded: isFreshInStore ? entry : undefined };
+}
+
 /** Returns how a read ends that is served a value. `whenFresh`: with a fresh one. */
 export const outcomeOf = <Fresh extends ReadOutcome>(
   freshness: Servable,
   whenFresh: Fresh,
 ): Fresh | "stale" | "staleIfError" =>
   freshness === "fresh" ? whenFresh : freshness === "stale-while-revalidate" ? "stale" : "staleIfError";
+
+type KnownInvalidations = Pick<VerdictParts, "invalidations">;
 
 /** Of an error: what was read cannot be evaluated. */
 export const UNPREPARED = "the invalidation clock could not be read";
@@ -120,26 +133,6 @@ export async function prepareFor(read: StoreRead, { invalidations }: KnownInvali
 }
 
 /**
- * Nothing is loaded under a lease while the entry or one of its tags is written. A load, a failure
- * or a stale value from before one of the tags was invalidated is none; the store knows these tags
- * from the lease request.
- */
-function unservable(
-  request: Pick<ReadRequest, "key" | "tags">,
-  entry: Entry | undefined,
-  freshness: Freshness,
-  now: number,
-  { invalidations }: Pick<VerdictParts, "invalidations">,
-): Unservable {
-  if (invalidations.isWritten(request, now))
-    return { kind: "load", freshness: "write-in-progress", superseded: undefined };
-  if (entry === undefined || entry.position < invalidations.latestOf(request.tags.subjects))
-    return { kind: "load", freshness: "absent", superseded: undefined };
-  const isFreshInStore = entry.state === "value" && now < entry.freshUntilAt;
-  return { kind: "load", freshness, superseded: isFreshInStore ? entry : undefined };
-}
-
-/**
  * Returns whether nothing that a request has to heed was invalidated after `position`: that of an
  * entry, or of the lease on it. It heeds the tags that it knows without the value.
  */
@@ -147,24 +140,10 @@ export const isCurrentAt = (
   { key, tags }: Pick<ReadRequest, "key" | "tags">,
   { epoch }: Entry,
   position: number,
-  { invalidations }: Pick<VerdictParts, "invalidations">,
+  { invalidations }: KnownInvalidations,
 ): boolean => invalidations.counts({ epoch, position }, key) && position >= invalidations.latestOf(tags.subjects);
 
-/**
- * Returns the value of an entry that may be served if the source fails. Undefined if it cannot be,
- * as it was invalidated since it was read.
- */
-export function fallbackOf(request: ReadRequest, entry: Entry, parts: VerdictParts): DecodedValue | undefined {
-  if (!parts.invalidations.counts(entry, request.key)) return undefined;
-  const decoded = parts.decoder.decode(request, entry);
-  return decoded.kind === "value" && tagsStateOf(request, entry, decoded.parts.subjects, parts) !== "changed"
-    ? decoded
-    : undefined;
-}
-
-/**
- * Returns what the invalidations since its load have done to the value of an entry, for a request.
- */
+/** Returns what invalidations since its load have done to the value of an entry, for a request. */
 export function tagsStateOf(
   { tags, key }: Pick<ReadRequest, "key" | "tags">,
   { position }: Pick<Entry, "position">,
@@ -180,7 +159,3 @@ export function tagsStateOf(
   const isStale = own === "stale" || stored === "stale" || invalidations.isSoftlyInvalidated(position, key);
   return isStale ? "stale" : "current";
 }
-
-const IMPLAUSIBLE: Verdict = { kind: "load", freshness: "implausible", superseded: undefined };
-const UNKNOWN: Verdict = { kind: "unknown" };
-const COLLISION: Verdict = { kind: "collision" };

@@ -10,21 +10,19 @@ import type { Key } from "../../keys/key.js";
 export class Waiters {
   /** Whether everybody who waited has left. Remains true even if another caller is added. */
   isGone = false;
-  #count = 0;
-  /** How many were added one by one and have not left. */
-  #single = 0;
-  #groups: Waiters[] | undefined = undefined;
+  /** Those that can leave. A group of others is one of them, which leaves when they are gone. */
+  readonly #leaving = new Set<{ readonly count: number }>();
+  #staying = 0;
   #hasEnded = false;
-  #isPermanent = false;
-  #cancels: Cancel[] | undefined = undefined;
-  #onGone: Set<() => void> | undefined = undefined;
+  #cancels: Cancel[] = [];
+  readonly #onGone = new Set<() => void>();
   #onOver: (() => void)[] = [];
   #isOver = false;
   #controller: AbortController | undefined = undefined;
-  /** Calls `go` when a load that nobody waits for is given up. Undefined: at once. */
   readonly #linger: ((go: () => void) => Cancel) | undefined;
   #cancelLinger: Cancel | undefined = undefined;
 
+  /** `linger`: calls `go` when a load that nobody waits for is given up. Default: at once. */
   constructor(linger?: (go: () => void) => Cancel) {
     this.#linger = linger;
   }
@@ -36,12 +34,9 @@ export class Waiters {
     return waiters;
   }
 
-  /**
-   * How many wait. Once one that never leaves has been added, those that leave later still count.
-   */
+  /** How many wait. Those that come after one that never leaves count until the end. */
   get count(): number {
-    if (this.#hasEnded) return 0;
-    return (this.#groups ?? []).reduce((sum, { count }) => sum + count, this.#single);
+    return this.#hasEnded ? 0 : [...this.#leaving].reduce((sum, { count }) => sum + count, this.#staying);
   }
 
   /**
@@ -50,40 +45,53 @@ export class Waiters {
    */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
-      const controller = new AbortController();
-      this.#controller = controller;
-      if (this.#isOver) controller.abort(new Abandonment());
+      this.#controller = new AbortController();
+      if (this.#isOver) this.#controller.abort(new Abandonment());
     }
     return this.#controller.signal;
   }
 
-  /**
-   * Adds a waiter; undefined stands for one that never leaves. Returns a function that makes it
-   * leave.
-   */
+  /** Undefined stands for one that never leaves. Returns a function that makes it leave. */
   add(waiter: Waiter | undefined): Cancel {
-    if (waiter !== undefined) return this.#add((leave) => waiter.onLeft(leave), 1);
-    this.#single++;
-    this.#isPermanent = true;
-    return STAYS;
+    if (waiter !== undefined) return this.#add({ count: 1 }, (leave) => waiter.onLeft(leave));
+    this.#staying++;
+    return () => undefined;
   }
 
   /** Adds other waiters as one, which leaves when they are gone. */
   addAll(others: Waiters): void {
-    this.#groups ??= [];
-    this.#groups.push(others);
-    this.#add((leave) => others.onGone(leave), 0);
+    this.#add(others, (leave) => others.onGone(leave));
+  }
+
+  #add(member: { readonly count: number }, listen: (leave: Cancel) => Cancel): Cancel {
+    this.#leaving.add(member);
+    this.#cancelLinger?.();
+    const leave = (): void => {
+      if (!this.#leaving.delete(member) || this.#leaving.size > 0 || !this.#canGo) return;
+      if (this.#linger === undefined) this.#go();
+      else this.#cancelLinger = this.#linger(() => this.#go());
+    };
+    if (this.#canGo) this.#cancels.push(listen(leave));
+    return leave;
+  }
+
+  get #canGo(): boolean {
+    return this.#staying === 0 && !this.#hasEnded;
+  }
+
+  #go(): void {
+    this.isGone = true;
+    const callbacks = [...this.#onGone];
+    this.endWait();
+    this.expire();
+    for (const callback of callbacks) callback();
   }
 
   /** Calls back once the waiters are gone; at once if they are. */
   onGone(callback: () => void): Cancel {
-    if (this.isGone) {
-      callback();
-      return () => undefined;
-    }
-    this.#onGone ??= new Set();
-    this.#onGone.add(callback);
-    return () => void this.#onGone?.delete(callback);
+    if (this.isGone) callback();
+    else this.#onGone.add(callback);
+    return () => void this.#onGone.delete(callback);
   }
 
   /**
@@ -96,17 +104,13 @@ export class Waiters {
     return () => undefined;
   }
 
-  /**
-   * Aborts the signal, also after the end of the wait: the time of the load is over, so nobody
-   * waits.
-   */
+  /** Aborts the signal, also after the end of the wait: the time of the load is over. */
   expire(): void {
     this.#isOver = true;
     this.#controller?.abort(new Abandonment());
     for (const callback of this.#onOver.splice(0)) callback();
   }
 
-  /** Ends the wait together with the load. */
   end(): void {
     this.endWait();
     this.#onOver = [];
@@ -119,50 +123,16 @@ export class Waiters {
   endWait(): void {
     this.#hasEnded = true;
     this.#cancelLinger?.();
-    const cancels = this.#cancels ?? [];
-    this.#cancels = undefined;
-    for (const cancel of cancels) cancel();
-    this.#onGone = undefined;
-    this.#isPermanent = true;
-  }
-
-  /** `size`: by how much `#single` grows. */
-  #add(listen: (leave: Cancel) => Cancel, size: 0 | 1): Cancel {
-    this.#count++;
-    this.#single += size;
-    this.#cancelLinger?.();
-    let hasLeft = false;
-    const leave = (): void => {
-      if (hasLeft) return;
-      hasLeft = true;
-      this.#count--;
-      this.#single -= size;
-      if (this.#count > 0 || this.#isPermanent) return;
-      if (this.#linger === undefined) this.#go();
-      else this.#cancelLinger = this.#linger(() => this.#go());
-    };
-    if (this.#isPermanent || this.isGone) return leave;
-    this.#cancels ??= [];
-    this.#cancels.push(listen(leave));
-    return leave;
-  }
-
-  #go(): void {
-    this.isGone = true;
-    const callbacks = [...(this.#onGone ?? [])];
-    this.endWait();
-    this.expire();
-    for (const callback of callbacks) callback();
+    for (const cancel of this.#cancels.splice(0)) cancel();
+    this.#onGone.clear();
   }
 }
 
-/** One who waits, and may leave. */
 export interface Waiter {
   /** Calls back when the waiter leaves; at once if it has. Calls back once. */
   onLeft(callback: () => void): Cancel;
 }
 
-/** The reason with which a load is aborted that nobody waits for. */
 class Abandonment extends DOMException {
   constructor() {
     super("the load was aborted because no request waits for it any more", "AbortError");
@@ -175,23 +145,18 @@ class Abandonment extends DOMException {
  */
 export const isAbandonment = (error: unknown): boolean => error instanceof Abandonment;
 
-/** Whether an error is that of an abort, by whichever signal. */
 export const isAbortError = (error: unknown): boolean => isError(error) && error.name === "AbortError";
-
-/** Makes a waiter leave that never does. */
-const STAYS: Cancel = () => undefined;
 
 /**
  * Who asked for one read, as far as it can be aborted: a request, or the load that the read is part
  * of. The load may be awaited by other requests as well, so its own waiters count.
  */
 export class Caller implements Waiter {
-  /** Whether the outcome of the read has been reported. */
   isReported = false;
+  #isAnswered = false;
   readonly #signals: CallSignals;
   readonly #enclosing: Waiters | undefined;
   readonly #listeners: AbortListeners;
-  #isAnswered = false;
 
   constructor(signals: CallSignals, enclosing: Waiters | undefined, listeners: AbortListeners) {
     this.#signals = signals;
@@ -199,10 +164,7 @@ export class Caller implements Waiter {
     this.#listeners = listeners;
   }
 
-  /**
-   * Whether the caller has stopped waiting before it had its value. Signals that abort later do so
-   * for other reasons.
-   */
+  /** Before it had its value: signals that abort later do so for other reasons. */
   get hasLeft(): boolean {
     if (this.#isAnswered) return false;
     return this.#enclosing === undefined ? this.#isAborted() : this.#enclosing.isGone;
@@ -218,13 +180,11 @@ export class Caller implements Waiter {
     return this.#signals.request.some(({ aborted, reason }) => aborted && isAbort(error, reason));
   }
 
-  /** Why the caller has left. */
   get reason(): unknown {
     const signals = this.#enclosing === undefined ? this.#waitSignals() : [this.#enclosing.signal];
     return signals.find(({ aborted }) => aborted)?.reason;
   }
 
-  /** Called when the read has ended, unless the caller has left. */
   answered(): void {
     this.#isAnswered = true;
   }
@@ -257,14 +217,9 @@ export class Caller implements Waiter {
   }
 }
 
-/** The abort signals of the GraphQL request that a read belongs to. */
 export interface CallSignals {
-  /** Of the request. */
   readonly request: readonly AbortSignal[];
-  /**
-   * Of the execution, from graphql 17. Aborts also when the execution has ended normally, so it
-   * says nothing once the read has been answered.
-   */
+  /** From graphql 17. Aborts also when the execution has ended normally, after the answer. */
   readonly execution: AbortSignal | undefined;
 }
 
@@ -283,55 +238,46 @@ export class AbortListeners {
     const own = (): void => callback();
     let callbacks = this.#callbacksOf.get(signal);
     if (callbacks === undefined) {
-      callbacks = new Set();
-      const all = callbacks;
+      const all = new Set<() => void>();
+      callbacks = all;
       this.#callbacksOf.set(signal, all);
-      signal.addEventListener("abort", () => callEach(all), { once: true });
+      // Those that are registered then, unless one of them has removed another.
+      const callAll = (): void => {
+        for (const one of [...all]) if (all.has(one)) one();
+      };
+      signal.addEventListener("abort", callAll, { once: true });
     }
     const added = callbacks.add(own);
     return () => void added.delete(own);
   }
 }
 
-/** Calls those that are registered now, unless one of them has removed another. */
-function callEach(callbacks: ReadonlySet<() => void>): void {
-  for (const callback of [...callbacks]) if (callbacks.has(callback)) callback();
-}
-
 /** The load that the current asynchronous context is inside of. */
 export interface EnclosingLoad {
   /** The keys of this load, and of those that it is inside of. */
   readonly keys: ReadonlySet<string>;
-  /** See `Loads.starts`. */
   readonly start: number;
   readonly waiters: Waiters;
-  /** The load around it, if there is one. */
   readonly outer: EnclosingLoad | undefined;
-  /**
-   * What it has started, such as a timer, can go on afterwards, and is not inside of it any more.
-   */
+  /** What it has started can go on afterwards, such as a timer, and is not inside of it. */
   readonly hasEnded: boolean;
   /** Notes that it has read a PRIVATE value, which `coordinate` names. */
   readPrivate(coordinate: string): void;
 }
 
-/** One load of one key. */
 export class SingleLoad implements EnclosingLoad {
   readonly keys: ReadonlySet<string>;
-  readonly start: number;
-  readonly waiters: Waiters;
-  readonly outer: EnclosingLoad | undefined;
   hasEnded = false;
-  /**
-   * The field or loader of the first PRIVATE value that it has read. Undefined: it has read none.
-   */
+  /** The field or loader of the first PRIVATE value that it has read. */
   privateCoordinate: string | undefined = undefined;
 
-  constructor({ name }: Pick<Key, "name">, start: number, waiters: Waiters, outer: EnclosingLoad | undefined) {
+  constructor(
+    { name }: Pick<Key, "name">,
+    readonly start: number,
+    readonly waiters: Waiters,
+    readonly outer: EnclosingLoad | undefined,
+  ) {
     this.keys = new Set([...(outer?.keys ?? []), name]);
-    this.start = start;
-    this.waiters = waiters;
-    this.outer = outer;
   }
 
   readPrivate(coordinate: string): void {

@@ -11,7 +11,7 @@ export class Modes {
   /** Everything is on, and the cache is open. Not computed, since every hit reads it. */
   isUnrestricted = true;
   readonly #off = new Set<string>();
-  #isClosed = false;
+  isClosed = false;
 
   isOff(coordinate: string): boolean {
     return !this.isUnrestricted && (this.#off.has(EVERYTHING) || this.#off.has(coordinate));
@@ -40,12 +40,12 @@ export class Modes {
   }
 
   close(): void {
-    this.#isClosed = true;
+    this.isClosed = true;
     this.#update();
   }
 
   #update(): void {
-    this.isUnrestricted = this.#off.size === 0 && !this.#isClosed;
+    this.isUnrestricted = this.#off.size === 0 && !this.isClosed;
   }
 }
 

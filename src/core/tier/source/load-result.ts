@@ -4,7 +4,7 @@ import type { Encoded, Packing } from "../../codec/packing.js";
 import { PromiseFound } from "../../codec/settled.js";
 import type { Key } from "../../keys/key.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
-import { type Excess, LoadedValue, type Refusal } from "../request/loaded.js";
+import type { Excess, LoadedValue, Refusal } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import type { OwnSettings } from "../request/result-control.js";
 import { subjectsOfLoaded } from "../request/served-report.js";
@@ -42,8 +42,10 @@ export function loadedOf(
     privateValues.note(value, key.coordinate, request.context);
   }
   const hint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
-  const loaded = (content: Encoded | undefined, refusal?: Refusal): LoadedValue =>
-    new LoadedValue(value, content, refusal, { hint, settings, loadMs, begunAt: request.begunAt ?? 0 });
+  const loaded = (content: Encoded | undefined, refusal?: Refusal): LoadedValue => {
+    const { begunAt = 0 } = request;
+    return { kind: "loaded", isCallersOwn: false, value, content, refusal, hint, settings, loadMs, begunAt };
+  };
   const report = (error: CachedError): void => channel.publish({ name: "value.refused", ...subjectOf(key), error });
   if (excess !== undefined) {
     report(excess.error);

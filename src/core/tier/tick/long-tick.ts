@@ -10,15 +10,14 @@ export class LongTick implements Pick<Clock, "afterTick"> {
   readonly #clock: Pick<Clock, "afterTick">;
   /** How many callers continue in this turn, whatever they have waited for. */
   #continued = 0;
-  /** The turns to come. */
-  #later: LaterTurn[] = [];
+  #later: { callers: number; readonly begun: Deferred<void> }[] = [];
 
   constructor(clock: Pick<Clock, "afterTick">) {
     this.#clock = clock;
   }
 
   /**
-   * Returns when so many callers may continue, `PER_TURN` in a turn: see `turnOf`. A turn has no
+   * Returns when so many callers may continue, `PER_TURN` in a turn: see `inTurn`. A turn has no
    * more than that of all who ask here.
    */
   turnsFor(callers: number): Turns {
@@ -51,10 +50,7 @@ export class LongTick implements Pick<Clock, "afterTick"> {
     void next.begun.promise.then(() => this.#clock.afterTick(() => this.#endTurn()));
   }
 
-  /**
-   * Calls `fn` at the end of the tick: of the last turn that callers have now. Those that come
-   * later do not delay it.
-   */
+  /** Calls `fn` at the end of the last turn that callers have now. Later ones do not delay it. */
   afterTick(fn: () => void): void {
     const last = this.#later.at(-1);
     if (last === undefined) this.#clock.afterTick(fn);
@@ -69,7 +65,7 @@ export class LongTick implements Pick<Clock, "afterTick"> {
     const turns = this.turnsFor(results.length);
     return results.map((result, position) => {
       const handOut = (): Result | Promise<never> => (result instanceof Error ? Promise.reject(result) : result);
-      return turnOf(turns, position)?.then(handOut) ?? result;
+      return turns[Math.floor(position / PER_TURN)]?.then(handOut) ?? result;
     });
   }
 }
@@ -83,18 +79,17 @@ export const PER_TURN = 500;
 /** When callers may continue, `PER_TURN` of them each. Undefined: in this turn. */
 export type Turns = readonly (Promise<void> | undefined)[];
 
-/** Returns when the caller at `position` may continue. Undefined: now. */
-export const turnOf = (turns: Turns, position: number): Promise<void> | undefined =>
-  turns[Math.floor(position / PER_TURN)];
-
-interface LaterTurn {
-  callers: number;
-  readonly begun: Deferred<void>;
+/** Calls `use` when the caller at `position` may continue: at once, or in a later turn. */
+export function inTurn<Used>(
+  turns: Turns | undefined,
+  position: number,
+  use: () => Used | PromiseLike<Used>,
+): Used | PromiseLike<Used> {
+  const turn = turns?.[Math.floor(position / PER_TURN)];
+  return turn === undefined ? use() : turn.then(use);
 }
 
-/**
- * Divides work on large values into turns of the event loop, so that others are served in between.
- */
+/** Divides work on large values into turns of the event loop: others are served in between. */
 export class ByteTurns {
   readonly #clock: Pick<Clock, "afterTick">;
   #bytes = 0;
@@ -135,10 +130,7 @@ export class ByteTurns {
   }
 }
 
-/**
- * After this much has been encoded in a turn of the event loop, the next value has to wait for the
- * next turn.
- */
+/** After this much has been encoded in a turn of the event loop, the next value has to wait. */
 const BYTES_PER_TURN = 4 * 1024 * 1024;
 /** Smaller values are not counted: `PER_TURN` bounds them. */
 const MIN_COUNTED_BYTES = 4 * 1024;

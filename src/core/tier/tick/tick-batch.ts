@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.js";
-import { type LongTick, PER_TURN, type Turns, turnOf } from "./long-tick.js";
+import { inTurn, type LongTick, PER_TURN, type Turns } from "./long-tick.js";
 
 /**
  * Collects the items added in one tick of this process and runs them in one call at the end of the
@@ -31,19 +31,12 @@ export class TickBatch<Item, Result> {
     return this.addThen(item, (result) => result);
   }
 
-  /**
-   * Adds an item, and resolves to what `use` makes of its result, which is called in the
-   * asynchronous context of this call.
-   */
+  /** Resolves to what `use` makes of the result, in the asynchronous context of this call. */
   addThen<Used>(item: Item, use: (result: Result) => Used | PromiseLike<Used>): Promise<Used> {
     this.#batch ??= this.#begin();
     const batch = this.#batch;
     const position = batch.items.push(item) - 1;
-    return batch.outcome.then((results) => {
-      const turn = batch.turns && turnOf(batch.turns, position);
-      const result = results[position] as Result;
-      return turn === undefined ? use(result) : turn.then(() => use(result));
-    });
+    return batch.outcome.then((results) => inTurn(batch.turns, position, () => use(results[position] as Result)));
   }
 
   #begin(): Batch<Item, Result> {
@@ -66,7 +59,6 @@ export class TickBatch<Item, Result> {
   }
 }
 
-/** What was added in one tick, and what comes of it. */
 interface Batch<Item, Result> {
   readonly items: Item[];
   readonly outcome: Promise<readonly Result[]>;

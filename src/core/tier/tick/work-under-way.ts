@@ -1,13 +1,9 @@
 import { type Clock, keepingAlive, within } from "../../base/clock.js";
 
-/**
- * What a process that is asked to end has still to do for others: loads to store, writes to
- * invalidate.
- */
+/** What a process that is asked to end has still to do: loads to store, writes to invalidate. */
 export class WorkUnderWay {
   readonly #all = new Set<Promise<unknown>>();
 
-  /** Adds `work`, and returns it. */
   add<T>(work: Promise<T>): Promise<T> {
     this.#all.add(work);
     const end = (): void => void this.#all.delete(work);
