@@ -30,17 +30,11 @@ export function isPlainObject(value: unknown): value is Readonly<Record<string, 
 export const isObjectPrototype = (value: object): boolean =>
   value === Object.prototype || (Object.getPrototypeOf(value) === null && isOwnPrototype(value, "Object"));
 
-/**
- * Whether a value is an error, of any realm. A DOMException, such as an AbortError, is one without
- * being native.
- */
+/** Of any realm. A DOMException, such as an AbortError, is an error without being native. */
 export const isError = (value: unknown): value is Error =>
   value instanceof Error || types.isNativeError(value) || value instanceof DOMException;
 
-/**
- * Fake timers replace Date by a subclass, whose instances have the original class as a
- * `constructor` of their own.
- */
+/** Fake timers replace Date by a subclass, with the original class as own `constructor`. */
 export const hasNativeConstructor = (date: object): boolean =>
   isNativeClass(Object.getOwnPropertyDescriptor(date, "constructor")?.value, "Date");
 

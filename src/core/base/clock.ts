@@ -87,10 +87,7 @@ export interface TimeLimit<Late> {
   readonly ms: number;
   /** Returns the result when the time is over. */
   readonly otherwise: () => Late | Promise<Late>;
-  /**
-   * Whether nobody waits for the result, so that the limit does not keep the process alive.
-   * Default: false.
-   */
+  /** Nobody waits for it, so that the limit does not keep the process alive. Default: false. */
   readonly isUnawaited?: boolean;
 }
 

@@ -14,10 +14,7 @@ export class Deferred<T> {
   }
 }
 
-/**
- * Returns a function of the user that has to answer at once. Calls `report` once if it returns a
- * promise, which answers too late.
- */
+/** Has `ask` answer at once: calls `report` once if it returns a promise, which is too late. */
 export function synchronous<Args extends readonly unknown[], Answer>(
   ask: ((...args: Args) => Answer) | undefined,
   report: () => void,

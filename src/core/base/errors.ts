@@ -71,10 +71,7 @@ export interface ErrorContext {
   readonly cause?: unknown;
 }
 
-/**
- * Marks the errors of all copies of this package, such as those of a development server that
- * evaluates it again.
- */
+/** Marks the errors of all copies of this package: a development server evaluates it again. */
 const MARK: unique symbol = Symbol.for("graphql-cached.error") as never;
 
 export const optionInvalid = (message: string, context?: ErrorContext): CachedError =>
@@ -96,10 +93,7 @@ export function describeSetting(value: unknown): string {
   return typeof name === "string" && name !== "" && name !== "Object" ? `an instance of ${name}` : "an object";
 }
 
-/**
- * Checks that the options that a user passes to `caller` are an object. Throws
- * `CACHED_OPTION_INVALID`.
- */
+/** Throws `CACHED_OPTION_INVALID` unless the options are an object. */
 export function checkOptionsObject(options: unknown, caller: string): asserts options is object {
   if (typeof options === "object" && options !== null) return;
   throw optionInvalid(`${caller}: expected an object of options, got ${describeSetting(options)}`);
@@ -130,10 +124,7 @@ export function inOneLine(text: string, maxLength = 500): string {
   return withoutControls(cut, escapedControl);
 }
 
-/**
- * The message of anything that was thrown. Never throws: a message can be anything, and have a
- * getter.
- */
+/** Never throws: the message of what was thrown can be anything, and have a getter. */
 export function messageOf(thrown: unknown): string {
   try {
     return String(isError(thrown) ? thrown.message : thrown);

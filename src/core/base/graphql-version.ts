@@ -33,10 +33,7 @@ export function coercedVariables(values: VariableValues): Readonly<Record<string
   return areSplit(values) ? values.coerced : (values as Readonly<Record<string, unknown>>);
 }
 
-/**
- * Returns the coerced values of the variables, with defaults. Undefined if some of `inputs` do not
- * match their types.
- */
+/** With defaults. Undefined if some of `inputs` do not match their types. */
 export function variablesOf(
   schema: GraphQLSchema,
   { variableDefinitions = [] }: OperationDefinitionNode,

@@ -22,10 +22,7 @@ export class KnownResolvers {
     }
   }
 
-  /**
-   * Whether a field of a copy of an applied schema has another resolver than there, which can check
-   * permissions.
-   */
+  /** Whether a field of a copy of an applied schema has another resolver: it can check rights. */
   isWrapped(coordinate: string, field: AnyField): boolean {
     const resolve = this.#resolverOf(field);
     const { coordinates, resolvers } = this.#applied;

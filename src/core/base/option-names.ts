@@ -1,10 +1,7 @@
 import { checkOptionsObject, describeSetting, optionInvalid } from "./errors.js";
 import { OPTIONS_OF } from "./option-owners.js";
 
-/**
- * Checks that the options that a user passes to `caller` are an object with known names. Throws
- * `CACHED_OPTION_INVALID`.
- */
+/** Throws `CACHED_OPTION_INVALID` unless the options are an object with known names. */
 export function checkOptionNames(
   options: unknown,
   caller: string,

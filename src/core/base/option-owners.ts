@@ -1,7 +1,4 @@
-/**
- * The options of all functions by where they belong, for whoever writes one elsewhere. Those in
- * groups have names of their own.
- */
+/** Options by where they belong, for those who write them elsewhere. */
 export const OPTIONS_OF: Readonly<Record<string, string>> = {
   "applyCached(schema, cache, { … })": "policies cacheControl entityTags idFields exists",
   "createCache({ … })":

@@ -31,10 +31,7 @@ export const ERROR_TYPE: ValueType = {
   },
 };
 
-/**
- * Headers in an error, in their forms: servers and clients read names and values of them, whichever
- * subclass of Map they are.
- */
+/** Headers in an error, in their forms: servers and clients read names and values of them. */
 export const HEADERS_TYPE: ValueType = {
   is: (value) => value instanceof Headers || types.isMap(value),
   encode: (headers: Iterable<unknown>) => [headers instanceof Headers, [...headers]],
@@ -56,10 +53,7 @@ const CLASSES: Readonly<Record<string, unknown>> = {
   CachedError,
 };
 
-/**
- * Those that Node.js derives for itself, and those of another realm, count as what their prototype
- * says that made them.
- */
+/** Classes of Node.js or another realm count as what their prototype says that made them. */
 function classOf(error: object): string | undefined {
   const prototype = Object.getPrototypeOf(error) as object | null;
   const made = prototype !== null && Object.hasOwn(prototype, "constructor") ? prototype.constructor : undefined;

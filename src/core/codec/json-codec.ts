@@ -52,10 +52,7 @@ const TAG_START = '{"$gc":["';
 /** The tags of undefined, numbers that JSON lacks, and BigInt. */
 const PRIMITIVES = ["u", "n", "i"];
 
-/**
- * Copies what was decoded from plain content, exactly as decoding it again would, in a fraction of
- * the time. It knows neither dates nor maps.
- */
+/** Copies what was decoded from plain content. It knows neither dates nor maps. */
 export function copyPlain(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) {

@@ -151,10 +151,7 @@ const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);
 const SYNC_MAX_BYTES = 16 * 1024;
 const FASTEST: ZlibOptions = { level: constants.Z_BEST_SPEED };
 
-/**
- * Synchronous, since parsing the result takes as long. Throws `Unreadable` for other bytes, and
- * once the output exceeds `maxBytes`.
- */
+/** Synchronous: parsing the result takes as long. Throws `Unreadable`, also beyond `maxBytes`. */
 export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
   try {
     return inflateSync(bytes, { maxOutputLength: Math.max(1, maxBytes) });
@@ -166,10 +163,7 @@ export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
 
 const TOO_LARGE = "its value is larger than `storage.maxValueBytes` in this process";
 
-/**
- * A value that is a text and stored as it is, neither escaped nor parsed. It cannot be changed, so
- * all readers share it.
- */
+/** A text that is stored as it is, not parsed. All readers share it: it cannot be changed. */
 export class StoredText {
   readonly text: string;
   #digest: string | undefined;

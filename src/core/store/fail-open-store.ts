@@ -275,10 +275,7 @@ export class FailOpenStore implements Store {
     return this.nodes.flatMap((state) => state.refusals());
   }
 
-  /**
-   * Reads one of 64 names that no entry has on each node that has one. Never rejects. Returns one
-   * probe at least.
-   */
+  /** Reads a name that no entry has on each node. Never rejects. Returns one probe at least. */
   probe(): Promise<readonly Probe[]> {
     const names = HASH_TAGS.map((tag) => `${this.#probedName}:{${tag}}`);
     const nodes = groupBy(names, (name) => this.nodeOf?.(name) ?? "");

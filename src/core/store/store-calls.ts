@@ -5,10 +5,7 @@ import type { Channel } from "../telemetry/channel.js";
 import { NodeState } from "./node-state.js";
 import type { Store } from "./store.js";
 
-/**
- * Calls a store: each call within its time budget, through the breaker of its node, reported,
- * measured and traced.
- */
+/** Calls a store: within a time budget, through a breaker, reported, measured and traced. */
 export class StoreCalls {
   readonly #store: Store;
   readonly #clock: Clock;

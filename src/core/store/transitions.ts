@@ -184,10 +184,7 @@ const HALF_BYTES = 8;
 /** Returns the process that holds a lease, as far as its token says so. */
 export const holderOf = (token: string): string => token.slice(HALF_BYTES);
 
-/**
- * Returns a lease chain that begins at `now` with the lease of `token`. A chain that has ended
- * never returns.
- */
+/** Returns the chain of the lease of `token`. A chain that has ended never returns. */
 export function newGen(token: string, now: number): string {
   const micros = Buffer.alloc(HALF_BYTES);
   micros.writeBigUInt64BE(BigInt(Math.floor(Math.max(0, now) * 1000)));

@@ -9,11 +9,7 @@ import { chunksOf, send, sendByNode } from "./pipeline.js";
 import { type RedisClock, readHeadOf } from "./redis-clock.js";
 import { markMissingRight } from "./replies.js";
 
-/**
- * Reads entries and the head of the clock in one round trip, which every hit waits for: on a single
- * server with one command, without groups. MGET blocks the server for a short time only, unlike a
- * script.
- */
+/** One round trip. MGET blocks the server for a short time only, unlike a script. */
 export function entryReader(
   port: ClientPort,
   clock: Clock,

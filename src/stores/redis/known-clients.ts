@@ -25,10 +25,7 @@ export function portOf(client: RedisClient): ClientPort {
 export const runScripts = (client: RedisClient, calls: readonly ScriptCall[]): Promise<readonly unknown[]> =>
   sendScripts(portOf(client), calls);
 
-/**
- * Returns why a value cannot be used as a client, and what to do; undefined if it can be.
- * docs/stores.md lists the options of all clients.
- */
+/** Returns why a value cannot be used as a client, and what to do; undefined if it can be. */
 export function problemOfClient(value: unknown): string | undefined {
   if (isNodeRedis(value)) return isPool(value) ? notThis(POOL) : problemOfNodeRedis(value);
   return isIoredis(value) ? problemOfIoredis(value) : notThis(mistakenFor(value));

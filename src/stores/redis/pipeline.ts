@@ -66,10 +66,7 @@ export interface ScriptCall {
   readonly args: readonly ScriptArgument[];
 }
 
-/**
- * Sends script calls to one node by hash, in one round trip. Those of scripts that the server does
- * not have are sent once more, the first of each with its source. Returns one reply per call.
- */
+/** Sends calls by hash; those of scripts that the server lacks once more, with the source. */
 export async function sendScripts(port: ClientPort, calls: readonly ScriptCall[]): Promise<readonly unknown[]> {
   const byHash = ({ script, args }: ScriptCall): Command => ({ name: "EVALSHA", args: [script.sha, ...args] });
   const replies = [...(await send(port, calls.map(byHash)))];
