@@ -84,7 +84,7 @@ function memoryWith({ maxBytes = MAX_BYTES, maxStalenessMs = 2_000 } = {}) {
     if (row.keys[slot] === undefined) memo.remember(known, slot);
     return known;
   };
-  /** Keeps a value that has been fresh for 2 of 10 seconds. */
+  /** Keeps a value that has been fresh for 2 of 10 seconds. Returns what its reader gets. */
   const put = (
     name: string,
     {
@@ -98,7 +98,8 @@ function memoryWith({ maxBytes = MAX_BYTES, maxStalenessMs = 2_000 } = {}) {
   ): unknown => {
     const content = packing.encode(value) as string;
     const entry = { freshUntilAt: now + 8_000, grantedAt: now, loadMs: 1, position: 7 };
-    return memory.put(known, of, { entry, value, content, subjects: subjects as never, hint: undefined, readAt, now });
+    const shown = { entry, value, content, subjects: subjects as never, hint: undefined, readAt, now };
+    return memory.put(known, of, shown) ? memory.take(known) : value;
   };
   const serves = (name: string, since = 1): boolean => memory.serves(key(name), since);
   const take = (name: string): unknown => (serves(name) ? memory.take(key(name)) : undefined);

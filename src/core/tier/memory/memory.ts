@@ -127,24 +127,24 @@ export class Memory {
   }
 
   /**
-   * Keeps a fresh value, and returns it for the reader who has it. If it was invalidated meanwhile,
-   * the first hit finds out.
+   * Keeps a fresh value. Returns whether it has kept the object itself, so that the reader who has
+   * it needs a copy too. If it was invalidated meanwhile, the first hit finds out.
    */
-  put(known: KnownKey, policy: Policy, { entry, value, content, subjects, hint, readAt, now }: Shown): unknown {
-    if (!canBeKept(known)) return value;
+  put(known: KnownKey, policy: Policy, { entry, value, content, subjects, hint, readAt, now }: Shown): boolean {
+    if (!canBeKept(known)) return false;
     // The store read its clock after `readAt`, so a value never expires later here than there.
     const offsetMs = now - readAt;
     const { maxAgeMs, maxAgeLimitMs = maxAgeMs } = policy;
     const freshUntilAt = Math.min(entry.freshUntilAt, entry.grantedAt + maxAgeLimitMs) - offsetMs;
     const until = Math.floor(Math.min(freshUntilAt, earliestRefreshAt(entry, policy) - offsetMs));
-    if (until <= readAt) return value;
+    if (until <= readAt) return false;
     this.drop(known);
     const { packing, settings } = this.#parts;
     const copies = copiesOf(value, content, policy, packing);
     const decode = copies === "decoded" ? decoderOf(content, packing) : undefined;
     const valueBytes = decode === undefined ? this.#sizes.of(value, content.length) : content.length;
     const bytes = KEPT_BYTES + 8 * subjects.length + valueBytes;
-    if (bytes > settings.maxBytes / MIN_ENTRIES) return value;
+    if (bytes > settings.maxBytes / MIN_ENTRIES) return false;
     known.copies = copies;
     known.value = decode === undefined ? value : undefined;
     known.comparedAt = -1;
@@ -155,7 +155,7 @@ export class Memory {
     this.#memos.grow(bytes, known.row);
     if (this.#maxStalenessMs > 0) this.#keepPolling();
     // There may have been no room for it.
-    return decode === undefined && known.kept !== undefined ? this.take(known) : value;
+    return decode === undefined && known.kept !== undefined;
   }
 
   drop(known: KnownKey): void {

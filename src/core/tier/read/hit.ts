@@ -251,7 +251,8 @@ export class Reads implements ReadPath {
     if (!isFresh || memory === undefined || known === undefined) return value;
     // Another reader of the tick has kept it, and this one has a value of its own.
     if (known.kept?.readAt === readAt) return value;
-    return memory.put(known, policy, { entry, value, content, subjects, hint, readAt, now });
+    const isKept = memory.put(known, policy, { entry, value, content, subjects, hint, readAt, now });
+    return isKept ? memory.take(known) : value;
   }
 
   #bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
