@@ -1,7 +1,9 @@
 import { chaosStore, FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
-import { type Cache, createCache, memoryStore } from "graphql-cached";
+import { type Cache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it, vi } from "vitest";
+import { listen } from "../../support/listen.js";
+import { overrideStore } from "../../support/override-store.js";
 import { dataOf, memoryWorld, onEachStore, type Process } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -14,18 +16,9 @@ const makeStale = (cache: Pick<Cache, "invalidateTags">): Promise<void> =>
   cache.invalidateTags(["Stale"], { soft: true });
 
 /** A store whose operation `name` does not end before its gate is opened. */
-function holding(store: Store, name: keyof Store, held: () => Gate): Store {
-  return new Proxy(store, {
-    get(target, property) {
-      const value: unknown = Reflect.get(target, property, target);
-      if (typeof value !== "function") return value;
-      if (property !== name) return value.bind(target) as unknown;
-      return async (...args: unknown[]): Promise<unknown> => {
-        await held().passed;
-        return value.apply(target, args) as unknown;
-      };
-    },
-  });
+function holding(store: Store, name: "storeValues" | "acquire", held: () => Gate): Store {
+  const run = store[name] as (...args: unknown[]) => Promise<never>;
+  return overrideStore(store, { [name]: (...args: unknown[]) => held().passed.then(() => run.apply(store, args)) });
 }
 
 /** Whether a promise has settled after everything that needs no timer has run. */
@@ -68,7 +61,7 @@ onEachStore("cache.settled", (world) => {
 
 describe("cache.settled", () => {
   it("resolves at once if nothing is under way, before and after the cache is closed", async () => {
-    const cache = createCache({ defaultScope: "PUBLIC" });
+    const { cache } = listen();
     await cache.settled();
     await cache.close();
     await cache.settled();
@@ -115,9 +108,7 @@ describe("cache.settled", () => {
     const timersAfter = async (calls: number): Promise<number> => {
       const clock = new FakeClock();
       const store = chaosStore(memoryStore({ clock }));
-      const loads = { loadTimeoutMs: 1_000 };
-      const logger = { info: () => undefined, warn: () => undefined };
-      const cache = createCache({ defaultScope: "PUBLIC", store, testing: { clock }, loads, logger });
+      const { cache } = listen({ store, testing: { clock }, loads: { loadTimeoutMs: 1_000 } });
       store.chaos.mode = "throws";
       await expect(cache.invalidateTags(["Film:7"])).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
       const settled = Array.from({ length: calls }, () => cache.settled());
@@ -136,14 +127,8 @@ describe("cache.settled", () => {
 
   it("waits until an invalidation that the store has not confirmed is repeated, and its record is written", async () => {
     const clock = new FakeClock();
-    const inner = memoryStore({ clock });
-    const store = chaosStore(inner);
-    const cache = createCache({
-      defaultScope: "PUBLIC",
-      store,
-      testing: { clock },
-      logger: { info: () => undefined, warn: () => undefined },
-    });
+    const store = chaosStore(memoryStore({ clock }));
+    const { cache } = listen({ store, testing: { clock } });
     store.chaos.mode = "throws";
     await expect(cache.invalidateTags(["Film:7"])).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
     const settled = cache.settled();
@@ -153,17 +138,11 @@ describe("cache.settled", () => {
     await clock.advance(5_000);
     expect(await hasSettled(settled)).toBe(true);
     expect((await cache.health()).reasons).toEqual([]);
-    await cache.close();
   });
 
   it("resolves after the time limit of a load that never ends", async () => {
     const clock = new FakeClock();
-    const cache = createCache({
-      defaultScope: "PUBLIC",
-      store: memoryStore({ clock }),
-      testing: { clock },
-      loads: { loadTimeoutMs: 7_000 },
-    });
+    const { cache } = listen({ store: memoryStore({ clock }), testing: { clock }, loads: { loadTimeoutMs: 7_000 } });
     const films = cache.loader({ name: "Film", maxAge: 60, batch: () => new Promise<never>(() => undefined) });
     const answer = films({}).load(7);
     answer.catch(() => undefined);
@@ -197,7 +176,7 @@ describe("storeBeforeResponse", () => {
   it("does not wait for a store that hangs longer than for its time budget", async () => {
     const clock = new FakeClock();
     const store = holding(memoryStore({ clock }), "storeValues", gate);
-    const cache = createCache({ defaultScope: "PUBLIC", store, testing: { clock }, ...before });
+    const { cache } = listen({ store, testing: { clock }, ...before });
     const films = cache.loader({ name: "Film", maxAge: 60, batch: async (ids: readonly number[]) => ids });
     const answer = films({}).load(7);
     expect(await hasSettled(answer)).toBe(false);
@@ -208,14 +187,8 @@ describe("storeBeforeResponse", () => {
 
   it("changes nothing for failures, for values that are not stored, and for loads that take too long", async () => {
     const clock = new FakeClock();
-    const cache = createCache({
-      defaultScope: "PUBLIC",
-      store: memoryStore({ clock }),
-      testing: { clock },
-      loads: { loadTimeoutMs: 100 },
-      logger: { info: () => undefined, warn: () => undefined },
-      ...before,
-    });
+    const own = { store: memoryStore({ clock }), testing: { clock }, loads: { loadTimeoutMs: 100 } };
+    const { cache } = listen({ ...own, ...before });
     const error = new Error("no such film");
     const films = cache.loader<string, unknown>({
       name: "Film",

@@ -1,20 +1,19 @@
 import { gate, settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
-import { execute, parse } from "graphql";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { graphql } from "graphql";
+import { applyCached } from "graphql-cached";
 import { jsonCodec } from "graphql-cached/codec";
 import { describe, expect, it, vi } from "vitest";
 import { countParses } from "../../support/count-parses.js";
+import { listen, schemaOf } from "../../support/listen.js";
 import { dataOf, memoryWorld, waitForStores } from "../../support/world.js";
 
+/** A field of which the key does not show the tags of its reader. */
+const taggedByReader =
+  'type Query { top(id: Int, by: Int): Int @cached(maxAge: 60, key: ["$args.id"], tags: ["By:{$args.by}"]) }';
+
 it("serves a reader whose tags the key does not show the value of another one, until one of its own tags is invalidated", async () => {
-  const typeDefs = /* GraphQL */ `
-    type Query {
-      top(id: Int, by: Int): Int @cached(maxAge: 60, key: ["$args.id"], tags: ["By:{$args.by}"])
-    }
-  `;
   let loads = 0;
-  const { ask, cache, events } = memoryWorld().process(typeDefs, { Query: { top: () => ++loads } });
+  const { ask, cache, events } = memoryWorld().process(taggedByReader, { Query: { top: () => ++loads } });
   const askBoth = () => Promise.all([ask("{ top(id: 1, by: 1) }"), ask("{ top(id: 1, by: 2) }")].map(dataOf));
   await ask("{ top(id: 1, by: 1) }");
   await waitForStores({ events });
@@ -27,14 +26,9 @@ it("serves a reader whose tags the key does not show the value of another one, u
 });
 
 it("does not let a reader whose own tag was invalidated share a load from before with another reader of its tick", async () => {
-  const typeDefs = /* GraphQL */ `
-    type Query {
-      top(id: Int, by: Int): Int @cached(maxAge: 60, key: ["$args.id"], tags: ["By:{$args.by}"])
-    }
-  `;
   const source = { value: 1, loads: 0 };
   const first = gate();
-  const { ask, cache } = memoryWorld().process(typeDefs, {
+  const { ask, cache } = memoryWorld().process(taggedByReader, {
     Query: {
       top: async () => {
         const { value } = source;
@@ -87,22 +81,18 @@ async function readTogether(value: unknown, count: number, options: object = {})
 
 describe("eight requests that read the same key in one tick", () => {
   const plain = { title: "Heat", cast: [{ name: "Pacino" }, { name: "De Niro" }], rating: 8.3, none: null };
+  const sparse = { ...plain, note: undefined, votes: 2n, cast: [{ name: undefined }, { score: Number.NaN }] };
 
-  it("get equal objects of their own from a value that is parsed once", async () => {
-    const { read, parsed } = await readTogether(plain, 8);
+  it.each([
+    ["plain data", plain],
+    ["data that lacks fields or has numbers beyond JSON", sparse],
+  ])("get equal objects of their own from one parse of %s", async (_, value) => {
+    const { read, parsed } = await readTogether(value, 8);
     expect(parsed).toBe(1);
-    expect(read).toStrictEqual(Array(8).fill(plain));
-    expect(new Set(read).size).toBe(8);
-    expect(new Set((read as (typeof plain)[]).map(({ cast }) => cast)).size).toBe(8);
-    expect(new Set((read as (typeof plain)[]).map(({ cast }) => cast[1])).size).toBe(8);
-  });
-
-  it("get objects of their own from one parse of a value that lacks fields or has numbers beyond JSON", async () => {
-    const sparse = { ...plain, note: undefined, votes: 2n, cast: [{ name: undefined }, { score: Number.NaN }] };
-    const { read, parsed } = await readTogether(sparse, 8);
-    expect(parsed).toBe(1);
-    expect(read).toStrictEqual(Array(8).fill(sparse));
-    expect(new Set((read as (typeof sparse)[]).map(({ cast }) => cast[1])).size).toBe(8);
+    expect(read).toStrictEqual(Array(8).fill(value));
+    const seen = read as (typeof value)[];
+    for (const part of [seen, seen.map(({ cast }) => cast), seen.map(({ cast }) => cast[1])])
+      expect(new Set<unknown>(part).size).toBe(8);
   });
 
   it("get a value each that is parsed again if it has objects beyond JSON", async () => {
@@ -173,13 +163,12 @@ it("gives each request of a tick the values of its own keys, in whatever order o
 });
 
 it("gives each request of a tick the value of its own schema, although keys of two schemas have the same inputs", async () => {
-  const cache = createCache({ defaultScope: "PUBLIC" });
+  const { cache } = listen();
   const loads: string[] = [];
   const askOf = (type: string, value: unknown) => {
-    const typeDefs = [cachedTypeDefs, `type Query { top: ${type} @cached(maxAge: 60) }`];
-    const top = () => (loads.push(type), value);
-    const schema = applyCached(makeExecutableSchema({ typeDefs, resolvers: { Query: { top } } }), cache);
-    return () => dataOf(Promise.resolve(execute({ schema, document: parse("{ top }"), contextValue: {} })));
+    const top = (): unknown => (loads.push(type), value);
+    const schema = applyCached(schemaOf(`type Query { top: ${type} @cached(maxAge: 60) }`, { Query: { top } }), cache);
+    return () => dataOf(graphql({ schema, source: "{ top }", contextValue: {} }));
   };
   const askNumber = askOf("Int", 1);
   const askText = askOf("String", "one");
@@ -187,7 +176,6 @@ it("gives each request of a tick the value of its own schema, although keys of t
   for (let round = 0; round < 2; round++)
     expect(await Promise.all([askNumber(), askText(), askNumber(), askText()])).toEqual(answers);
   expect(loads).toEqual(["Int", "String"]);
-  await cache.close();
 });
 
 it("loads a key once that a request clears and asks for again in the same tick", async () => {
