@@ -69,7 +69,7 @@ export function readKey(
     if (path === undefined || path.root === "result" || path.steps.includes(EACH)) {
       reading.refuse(
         place,
-        `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}${didYouMean(field, repairedPath(text))}`,
+        `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}${didYouMean(field, text, repairedPath(text))}`,
       );
       return [];
     }
@@ -118,7 +118,7 @@ export function readTags(at: TemplatePlace, tags: readonly string[]): TagTemplat
     const template = parseTagTemplate(text);
     const mistake =
       template === undefined
-        ? `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}${didYouMean(field, repairedTemplate(text))}`
+        ? `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}${didYouMean(field, text, repairedTemplate(text))}`
         : mistakeInTag(sampleOf(text), isOfValue);
     if (mistake !== undefined) reading.refuse(place, mistake);
     if (template === undefined || mistake !== undefined) return [];
@@ -168,11 +168,14 @@ function checkRequired({ reading, place }: TemplatePlace, required: readonly str
 
 const isExclusion = (text: string): boolean => text.startsWith("!");
 
-/** Empty if the key path or tag template names an argument that the field does not have. */
-function didYouMean({ args }: AnyField, text: string | undefined): string {
-  const named = [...(text ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
+/**
+ * `meant`: a repaired key path or tag template. Empty if it is what was given, or names an argument
+ * that the field does not have.
+ */
+function didYouMean({ args }: AnyField, given: string, meant: string | undefined): string {
+  const named = [...(meant ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
   const isPossible = named.every((name) => args.some((argument) => argument.name === name));
-  return text === undefined || !isPossible ? "" : `; did you mean ${JSON.stringify(text)}?`;
+  return meant === undefined || meant === given || !isPossible ? "" : `; did you mean ${JSON.stringify(meant)}?`;
 }
 
 /**
