@@ -254,6 +254,33 @@ describe("the loads of a list", () => {
     await running;
     expect(started).toEqual([0]);
   });
+
+  it("take no slot if their request was aborted while they waited", async () => {
+    const first = gate();
+    const started: number[] = [];
+    const { ask } = createListProcess(
+      async ({ id }) => {
+        started.push(id);
+        await first.passed;
+        return id;
+      },
+      { loads: { maxConcurrentLoads: 1, abortSignal: ({ signal }: { signal?: AbortSignal }) => signal } },
+    );
+    const running = dataOf(ask("{ item(id: 0) { price } }", {}));
+    await settle();
+    const client = new AbortController();
+    const aborted = ask("{ items(count: 3) { price } }", { signal: client.signal });
+    await settle();
+    client.abort(new Error("the client has hung up"));
+    await aborted;
+    first.open();
+    await running;
+    await settle();
+    const next = dataOf(ask("{ item(id: 4) { price } }", {}));
+    await settle();
+    expect(started).toEqual([0, 4]);
+    expect(await next).toEqual({ item: { price: 4 } });
+  });
 });
 
 describe("the loads of a loader", () => {
