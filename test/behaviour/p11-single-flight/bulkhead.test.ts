@@ -449,6 +449,39 @@ describe("breakerThreshold", () => {
     expect(await dataOf(ask("{ page(id: 5) }"))).toEqual({ page: 5 });
   });
 
+  it("does not spend its probe on a load without a lease that nobody waits for any more", async () => {
+    const clock = new FakeClock();
+    const store = chaosStore(memoryStore({ clock }));
+    const first = gate();
+    const away = new Error("the source is away");
+    const page = async (_: unknown, { id }: { id: number }): Promise<number> => {
+      if (id === 3) return id;
+      if (id === 2) await first.passed;
+      throw away;
+    };
+    const { ask } = memoryWorld(() => store).process(
+      typeDefs,
+      { Query: { page } },
+      {
+        loads: { breakerThreshold: 1, abortSignal: ({ signal }: { signal?: AbortSignal }) => signal },
+        testing: { clock },
+      },
+    );
+    store.chaos.mode = "throws";
+    const running = ask("{ page(id: 2) }", {});
+    await settle();
+    expect((await ask("{ page(id: 1) }", {})).errors?.[0]?.message).toBe(away.message);
+    const client = new AbortController();
+    const aborted = ask("{ page(id: 2) }", { signal: client.signal });
+    await settle();
+    client.abort(new Error("the client has hung up"));
+    await clock.advance(300);
+    first.open();
+    expect((await running).errors?.[0]?.message).toBe(away.message);
+    expect((await aborted).errors?.[0]?.message).toBe("the client has hung up");
+    expect(await dataOf(ask("{ page(id: 3) }", {}))).toEqual({ page: 3 });
+  });
+
   it("does not count errors for which isSourceFailure returns false", async () => {
     const isSourceFailure = (error: unknown): boolean => (error as Error).message !== "not found";
     const { state, ask } = createGuardedProcess({ loads: { breakerThreshold: 2, isSourceFailure } });
