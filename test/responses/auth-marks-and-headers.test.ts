@@ -95,6 +95,35 @@ it("Apollo Server stores no response whose execution has replaced a cookie that 
   }
 });
 
+it("Apollo Server stores no response whose execution has set a status", async () => {
+  let executions = 0;
+  const create = (_: unknown, __: unknown, context: { http: { status?: number } }) => {
+    context.http.status = 202;
+    return ++executions;
+  };
+  const { cache, schema } = openSite({
+    typeDefs,
+    resolvers: { ...resolvers, Query: { ...resolvers.Query, login: create } },
+    server: "cache.execute",
+    cache: { privacy: { sharedContextKeys: ["http"] } },
+  });
+  const exposed = {
+    requestDidStart: async ({ response, contextValue }: { response: { http: object }; contextValue: object }) => {
+      Object.assign(contextValue, { http: response.http });
+    },
+  };
+  const apollo = new ApolloServer({
+    schema,
+    plugins: [exposed as never, cachedPlugin(cache, { responses: true }) as never],
+  });
+  onTestFinished(() => apollo.stop());
+  for (let time = 1; time <= 2; time++) {
+    const { http } = await apollo.executeOperation({ query: "{ login }" }, { contextValue: {} });
+    await settle();
+    expect([http.status, executions]).toEqual([202, time]);
+  }
+});
+
 it("Apollo Server stores the responses of a batch", async () => {
   let executions = 0;
   const now = () => ++executions;

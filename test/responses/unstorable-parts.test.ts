@@ -3,6 +3,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { expect, it, onTestFinished } from "vitest";
+import { openSite } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -62,3 +63,24 @@ it.each([
     expect(await ask(query)).toContain("Renamed");
   },
 );
+
+it("stores no response with a value whose tags cannot be derived, as of a number that was rounded", async () => {
+  for (const [number, seen] of [
+    [7, [1, 1, 1]],
+    [2 ** 53, [1, 2, 3]],
+  ] as const) {
+    let executions = 0;
+    const { ask } = openSite({
+      typeDefs: `type Query {
+        movie: Movie @cached(maxAge: 60, tags: ["Movie:{$result.number}"]) @cacheControl(maxAge: 60)
+        now: Int @cacheControl(maxAge: 60)
+      }
+      type Movie { number: Float }`,
+      resolvers: { Query: { movie: () => ({ number }), now: () => ++executions } },
+      server: "cache.execute",
+    });
+    const answers: unknown[] = [];
+    for (let nth = 0; nth < 3; nth++) answers.push((await ask("{ movie { number } now }")).data?.now);
+    expect(answers).toEqual(seen);
+  }
+});

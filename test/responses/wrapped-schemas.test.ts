@@ -128,6 +128,16 @@ describe.each(Object.entries(ASKS))(
       expect(lines()).toEqual([]);
     });
 
+    it("is shared although its server has replaced the resolvers of a copy for an operation before", async () => {
+      const { ask, stored, lines } = start((schema) => mapSchema(schema, {}));
+      await ask("{ open }", "boss");
+      for (const _ of [1, 2]) await ask("{ plain person { salary } }", "boss");
+      stored.length = 0;
+      expect(await ask("{ plain person { salary } }", "alice")).toEqual({ plain: "plain", person: { salary: 100 } });
+      expect(stored).toEqual(["hit"]);
+      expect(lines()).toEqual([]);
+    });
+
     it("is not taken from a release that did not wrap them, nor shared with it", async () => {
       const store = memoryStore();
       const [before, after] = [start((schema) => schema, store), start(guarded, store)];

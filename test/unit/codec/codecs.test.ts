@@ -121,6 +121,13 @@ for (const [name, make] of Object.entries(CODECS)) {
       expect(make().decode(written)).toStrictEqual(second);
     });
 
+    it("stops at bytes of which the value would have more than the limit, before they are written", () => {
+      for (const bytes of [new Uint8Array(1_000), Buffer.alloc(1_000)]) {
+        expect(() => make().encode({ bytes }, 999)).toThrow("the content has more than 999 bytes");
+        expect(make().decode(make().encode({ bytes }, 2_000))).toStrictEqual({ bytes });
+      }
+    });
+
     it("rejects values that it could not restore and names their path", () => {
       class Film {}
       class Films extends Array<unknown> {}

@@ -44,7 +44,7 @@ function storeWithBatches(isHanging: (batch: number) => boolean = () => false) {
   const inner = new Proxy(memory, {
     get: (target, property) => {
       const value: unknown = Reflect.get(target, property, target);
-      if (typeof value !== "function") return value;
+      if (typeof value !== "function" || property === "open") return value;
       return async (items: readonly unknown[], ...rest: unknown[]): Promise<unknown> => {
         if (property !== "appendClock") sizes.push(items.length);
         maxRunning = Math.max(maxRunning, ++running);
@@ -64,6 +64,16 @@ function storeWithBatches(isHanging: (batch: number) => boolean = () => false) {
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 500 };
 const ORIGIN = { epoch: "an epoch", position: 1 };
 const KEYS = Array.from({ length: 10_000 }, (_, index) => `key${index}`);
+const storeRequestOf = (key: string, bytes: number): StoreRequest => ({
+  key,
+  gen: "g".repeat(16),
+  grantedAt: 0,
+  loadMs: 0,
+  isNegative: false,
+  freshMs: 1,
+  ttlMs: 1,
+  body: new Uint8Array(bytes),
+});
 const leaseRequests = KEYS.map((key) => ({ key, oldestPosition: 0, supersededAt: 0 }));
 
 it("says once what has failed if the store is not connected and does not reply", async () => {
@@ -76,6 +86,23 @@ it("says once what has failed if the store is not connected and does not reply",
     message:
       "store: `read` failed: no reply within 100 ms; check the store, or raise `storage.storeTimeoutMs` (connection: connect ECONNREFUSED)",
   });
+});
+
+it("lets a request that outlives its cache read on, but neither take a lease nor store a value", async () => {
+  const { sizes, store } = storeWithBatches();
+  const origin = await originOf(store);
+  const values = [storeRequestOf("key0", 10)];
+  expect(await store.storeValues(values)).toEqual(["refused"]);
+  const close = store.open({ wakeChannel: "wakes", reports: "reports", clock: "clock" }, { wake: () => undefined });
+  close();
+  sizes.length = 0;
+  expect(await store.acquire(leaseRequests.slice(0, 1), TIMES, origin)).toMatchObject([
+    { kind: "unavailable", error: { message: expect.stringContaining("the cache is closed") } },
+  ]);
+  expect(await store.storeValues(values)).toEqual(["unavailable"]);
+  expect(sizes).toEqual([]);
+  expect(await store.read(["key0"])).toMatchObject({ readings: [{ kind: "read" }] });
+  expect(sizes).toEqual([1]);
 });
 
 describe("the keys of one tick", () => {
@@ -146,16 +173,7 @@ describe("the keys of one tick", () => {
   it("are stored in batches of at most 1 MiB, unless a single value is larger", async () => {
     const { sizes, store } = storeWithBatches();
     const bodyBytes = [400_000, 400_000, 400_000, 2_000_000, 10, 10];
-    const requests = bodyBytes.map((bytes, index) => ({
-      key: `key${index}`,
-      gen: "g".repeat(16),
-      grantedAt: 0,
-      loadMs: 0,
-      isNegative: false,
-      freshMs: 1,
-      ttlMs: 1,
-      body: new Uint8Array(bytes),
-    }));
+    const requests = bodyBytes.map((bytes, index) => storeRequestOf(`key${index}`, bytes));
     expect(await store.storeValues(requests)).toEqual(Array(6).fill("refused"));
     expect(sizes).toEqual([2, 1, 1, 2]);
   });
