@@ -45,15 +45,15 @@ export class FieldLoader {
    * since the first request waits for this load.
    */
   read(request: FieldRequest): Promise<unknown> {
-    const isFirst = this.#firstOf.size === 0 || this.#known(request) === undefined;
-    if (isFirst && request.usesMemory && this.tier.isPlain) return this.tier.readKnown(request);
+    const known = this.#firstOf.size === 0 ? undefined : this.#known(request);
+    if (known === undefined && request.usesMemory && this.tier.isPlain) return this.tier.readKnown(request);
     const nesting = this.tier.loads.running === 0 ? "none" : this.tier.nestingOf(request);
     if (nesting === "own-load") return this.tier.read(request);
     const { name } = request.key;
     const load = nesting === "none" ? undefined : (this.tier.loads.enclosing() as EnclosingLoad);
-    const first = load === undefined ? this.#firstOf.get(name) : this.#firstInLoads?.get(name, load)?.value;
+    const first = load === undefined ? known : this.#firstInLoads?.get(name, load)?.value;
     let value: Promise<unknown>;
-    if (first === undefined || this.#mayBeInvalidated(first, request)) {
+    if (first === undefined || (load !== undefined && this.#mayBeInvalidated(first, request))) {
       const own = FirstRead.of(request);
       if (load === undefined) this.#firstOf.set(name, own);
       else {
@@ -87,7 +87,9 @@ export class FieldLoader {
   #known(request: FieldRequest): FirstRead | undefined {
     const { name } = request.key;
     const first = this.#firstOf.get(name);
-    if (first === undefined || !this.#mayBeInvalidated(first, request)) return first;
+    // Most executions see no invalidation, and have many aliases at worst.
+    const isUnchanged = (first?.comparedAt ?? this.#countAtStart) === this.invalidations.count;
+    if (first === undefined || isUnchanged || !this.#mayBeInvalidated(first, request)) return first;
     this.#firstOf.delete(name);
     return undefined;
   }
