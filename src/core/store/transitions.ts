@@ -34,6 +34,8 @@ export interface StoredEntry extends Entry {
 }
 
 const NEVER = Number.MAX_SAFE_INTEGER;
+/** Shorter than any load, so that grants do not get ahead of the time. */
+const INSTANT_MS = 0.001;
 const NO_LEASE = { gen: "", token: "", untilAt: 0, leasePosition: 0, hasWaiters: false };
 
 const blank: StoredEntry = {
@@ -67,7 +69,7 @@ function acquire(
 ): Acquired {
   // Later than the value at the key: those who have ruled that value out know the next one by its
   // later time, and the clock may have stood still, or been set back by a failover.
-  const grantedAt = current?.state === "value" ? Math.max(now, current.grantedAt + 1) : now;
+  const grantedAt = current?.state === "value" ? Math.max(now, current.grantedAt + INSTANT_MS) : now;
   /** Rows 1, 6 and 9 begin a lease chain; rows 3 and 7 keep that of a lease that has ended. */
   const grantOn = (entry: StoredEntry): Acquired => {
     const isTakenOver = entry.gen !== "";
