@@ -8,63 +8,58 @@ const typeDefs = /* GraphQL */ `
   type Page @cacheControl(maxAge: 600) { mine: String }
 `;
 
+type Mine = (context: Context) => { load(id: number): Promise<string>; prime(id: number, value: string): unknown };
+
+/** A site whose page has what a PRIVATE loader returns. `read`: what its resolver does with that loader. */
+function openMine(
+  server: (typeof SERVERS)[number],
+  {
+    maxAge,
+    page = () => ({}),
+    read = (mine, context) => mine(context).load(0),
+  }: {
+    readonly maxAge: number;
+    readonly page?: (parent: unknown, args: unknown, context: Context) => unknown;
+    readonly read?: (mine: Mine, context: Context) => Promise<string>;
+  },
+) {
+  const resolvers = {
+    Query: { page },
+    Page: { mine: (_: unknown, __: unknown, context: Context) => read(mine, context) },
+  };
+  const { ask, cache } = openSite({ typeDefs, resolvers, server });
+  const mine = cache.loader<number, string>({
+    name: "Mine",
+    maxAge,
+    scope: "PRIVATE",
+    batch: async (ids, { user }) => ids.map(() => user ?? "nobody"),
+  }) as unknown as Mine;
+  return async (users: readonly string[]): Promise<void> => {
+    for (const user of users) expect((await ask("{ page { mine } }", { user })).data).toEqual({ page: { mine: user } });
+  };
+}
+
 describe.each(SERVERS)("one caller's response on %s", (server) => {
   it("is not given to another caller if a PRIVATE loader with maxAge 0 was read below a PUBLIC field", async () => {
-    let mine: (context: Context) => { load(id: number): Promise<string> };
-    const resolvers = {
-      Query: { page: () => ({}) },
-      Page: { mine: (_: unknown, __: unknown, context: Context) => mine(context).load(0) },
-    };
-    const { ask, cache } = openSite({ typeDefs, resolvers, server });
-    mine = cache.loader<number, string>({
-      name: "Mine",
-      maxAge: 0,
-      scope: "PRIVATE",
-      batch: async (ids, { user }) => ids.map(() => user ?? "nobody"),
-    }) as never;
-    for (const user of ["ann", "bob", "ann"])
-      expect((await ask("{ page { mine } }", { user })).data).toEqual({ page: { mine: user } });
+    await openMine(server, { maxAge: 0 })(["ann", "bob", "ann"]);
   });
 
   it("is stored for that caller once an execution has shown that a PRIVATE loader is read", async () => {
-    let mine: (context: Context) => { load(id: number): Promise<string> };
     const executed: (string | undefined)[] = [];
-    const resolvers = {
-      Query: { page: (_: unknown, __: unknown, { user }: Context) => executed.push(user) && {} },
-      Page: { mine: (_: unknown, __: unknown, context: Context) => mine(context).load(0) },
-    };
-    const { ask, cache } = openSite({ typeDefs, resolvers, server });
-    mine = cache.loader<number, string>({
-      name: "Mine",
-      maxAge: 60,
-      scope: "PRIVATE",
-      batch: async (ids, { user }) => ids.map(() => user ?? "nobody"),
-    }) as never;
-    for (const user of ["ann", "ann", "ann", "bob", "bob"])
-      expect((await ask("{ page { mine } }", { user })).data).toEqual({ page: { mine: user } });
+    const expectOwn = openMine(server, { maxAge: 60, page: (_, __, { user }) => executed.push(user) && {} });
+    await expectOwn(["ann", "ann", "ann", "bob", "bob"]);
     expect(executed).toEqual(["ann", "ann", "bob"]);
   });
 
   it("is not given to another caller if a resolver has primed a PRIVATE loader and then loads from it", async () => {
-    let mine: (context: Context) => { load(id: number): Promise<string>; prime(id: number, value: string): unknown };
-    const resolvers = {
-      Query: { page: () => ({}) },
-      Page: {
-        mine: (_: unknown, __: unknown, context: Context) => {
-          mine(context).prime(0, context.user ?? "nobody");
-          return mine(context).load(0);
-        },
-      },
-    };
-    const { ask, cache } = openSite({ typeDefs, resolvers, server });
-    mine = cache.loader<number, string>({
-      name: "Mine",
+    const expectOwn = openMine(server, {
       maxAge: 60,
-      scope: "PRIVATE",
-      batch: async (ids, { user }) => ids.map(() => user ?? "nobody"),
-    }) as never;
-    for (const user of ["ann", "bob", "ann"])
-      expect((await ask("{ page { mine } }", { user })).data).toEqual({ page: { mine: user } });
+      read: (mine, context) => {
+        mine(context).prime(0, context.user ?? "nobody");
+        return mine(context).load(0);
+      },
+    });
+    await expectOwn(["ann", "bob", "ann"]);
   });
 });
 

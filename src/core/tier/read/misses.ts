@@ -54,10 +54,14 @@ export class Misses {
       haveSameTags(request, shared.request) &&
       !shared.waiters.isGone &&
       (deadlineAt === undefined || shared.deadlineAt <= deadlineAt);
+    if (isShared) {
+      cell.miss = shared;
+      return shared;
+    }
     // With a stale value to fall back to, it waits on terms of its own.
     const isJoinable = canShare && (freshness === "absent" || freshness === "pending");
     const start: MissStart = { ...missed, entry, now, deadlineAt: until, open: this.#open, isJoinable };
-    const miss = isShared ? shared : new Miss(request, start, this.#parts, this.#path);
+    const miss = new Miss(request, start, this.#parts, this.#path);
     if (canShare) cell.miss = miss;
     return miss;
   }
