@@ -1,7 +1,14 @@
 import { ApolloServer } from "@apollo/server";
 import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { applyCached, cachedTypeDefs, createCache, memoryStore, resultControl } from "graphql-cached";
+import {
+  applyCached,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+  memoryStore,
+  resultControl,
+} from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -30,7 +37,7 @@ interface Info {
   };
 }
 
-function createSite() {
+function createSite(options: CacheOptions<Context> = {}) {
   const clock = new FakeClock();
   const loads: string[] = [];
   const field =
@@ -60,6 +67,7 @@ function createSite() {
     store: memoryStore({ clock }),
     testing: { clock },
     defaults: { earlyRefresh: 0 },
+    ...options,
   });
   onTestFinished(() => cache.close());
   const schema = applyCached(
@@ -86,6 +94,24 @@ describe("cache hints set by a load", () => {
     expect(loads).toEqual(["shortened"]);
     expect((await ask("{ skipped }")).header).toBe("no-store");
   });
+
+  it.each([
+    ["the store", false],
+    ["memory", undefined],
+  ] as const)(
+    "are not longer than its maxAge for a value from %s that has replaced one within the same instant",
+    async (_where, memory) => {
+      const clock = new FakeClock();
+      const store = memoryStore({ clock });
+      const options = { memory, store, testing: { clock } };
+      const [writer, reader] = [createSite(options), createSite(options)];
+      await writer.ask("{ plain }");
+      await writer.ask("{ plain }", { isAdmin: true }, "REFRESH");
+      for (const { ask } of [reader, reader, writer, writer])
+        expect((await ask("{ plain }")).header).toBe("max-age=60, public");
+      expect([writer.loads.length, reader.loads.length]).toEqual([2, 0]);
+    },
+  );
 
   it("repeats the hint of a load on hits, lowered to the remaining freshness", async () => {
     const { ask, clock, loads } = createSite();

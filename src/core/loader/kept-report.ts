@@ -28,7 +28,7 @@ function reportKept(observer: Observer, { key, kept }: KnownKey, memory: Memory,
   const now = memory.now();
   const { freshUntilAt = now, grantedAt = now, hint } = kept ?? {};
   if (hint === undefined && observer.onFresh !== undefined)
-    observer.onFresh(freshUntilAt - now, now - grantedAt, policy.scope === "PRIVATE");
+    observer.onFresh(freshUntilAt - Math.max(now, grantedAt), now - grantedAt, policy.scope === "PRIVATE");
   else
     observer.onRead(
       key.coordinate,

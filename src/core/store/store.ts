@@ -191,7 +191,7 @@ export type Grant =
    * The caller holds the lease and must store a value or release it. `token` identifies this
    * acquisition: 16 bytes, unique for every grant, even to the same process. `gen` is the lease
    * chain: new for a new chain, and the previous holder's if `isTakenOver`.
-   * `grantedAt`: at least a microsecond later than that of the value at the key.
+   * `grantedAt`: at least 1/1024 of a millisecond later than that of the value at the key.
    */
   | {
       readonly kind: "granted";

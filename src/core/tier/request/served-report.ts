@@ -17,7 +17,8 @@ export function servedReport(
   return {
     outcome,
     isPrivate: policy.scope === "PRIVATE",
-    freshForMs: Math.max(0, freshForMs),
+    // A value that seems to be from later than now is no fresher than one from now.
+    freshForMs: Math.max(0, freshForMs + Math.min(0, ageMs)),
     ageMs: Math.max(0, ageMs),
     hint: value?.hint,
     refusal: loaded?.refusal,

@@ -12,7 +12,7 @@ import { defineScript, ENTRY } from "../define-script.js";
  * `notAfter` (0: none) refuses all requests of a caller that has stopped waiting by then. A new
  * lease chain is named by the time in microseconds and the first half of the token: a request that
  * runs again after its chain has ended starts another chain, so the late store of the first one is
- * still refused. A grant is at least a microsecond later than the value at the key: those who have
+ * still refused. A grant is at least 1/1024 ms later than the value at the key: those who have
  * ruled that value out know the next one by its later time, and the clock may have been set back.
  *
  * Replies per key: that time (8 bytes) and the position of the lease (8 bytes) if a chain has
@@ -48,7 +48,7 @@ local function acquireExisting(key, oldest, token, superseded)
   local state, flags, origin, gen, holder, untilAt, freshUntilAt, grantedAt, leasePosition = readEntry(key)
   local isActive = untilAt and untilAt > now
   local function granted(isTakenOver)
-    local earliestAt = (grantedAt or 0) + 0.001
+    local earliestAt = (grantedAt or 0) + 1 / 1024
     if not gen and now >= earliestAt then return begunAt .. position end
     local named = gen or begunAt .. string.sub(token, 1, 8)
     return { 'granted', named, string.format('%.17g', math.max(now, earliestAt)), isTakenOver and 1 or 0, leasePosition or position }
