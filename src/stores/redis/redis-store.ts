@@ -129,8 +129,8 @@ function storeOn(port: ClientPort, clock: Clock): Store {
       const values = requests.map((request) => {
         const { gen, grantedAt, ttlMs } = request;
         const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
-        // `grantedAt` may be later than now, by parts of a millisecond as well: what is dropped at 0
-        // is not stored.
+        // `grantedAt` has parts of a millisecond, which Redis does not take as a time. What is
+        // dropped at 0 is not stored.
         const dropAt = ttlMs === undefined ? "never" : ttlMs === 0 ? 0 : Math.floor(grantedAt + ttlMs);
         return [latin1(gen), dropAt, start, rest];
       });
