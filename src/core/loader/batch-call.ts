@@ -14,8 +14,6 @@ export interface IdLoad<Id> {
   readonly id: Id;
   readonly cached: CachedLoad | undefined;
   readonly enclosing: EnclosingLoad | undefined;
-  /** For DataLoader's message about a batch function that returns too few values. */
-  toString(): string;
 }
 
 /** Loads from the source of one loader, for one context and caller. */

@@ -5,7 +5,7 @@ import { batchCall, type IdLoad, isArrayLike } from "./batch-call.js";
 import type { LoaderMaking, LoaderParts } from "./context-loader.js";
 import { batchExistence, givenIds } from "./existence.js";
 import { defineLoader } from "./loader-factory.js";
-import { type CachedLoader, LOADER, type LoaderOptions } from "./loader-options.js";
+import { type CachedLoader, LOADER, type LoaderOptions, placeOf } from "./loader-options.js";
 
 /** Returns a function from a context to its loader. Throws `CACHED_OPTION_INVALID`. */
 export function createLoaderFactory<Id, Value, Context>(
@@ -32,9 +32,12 @@ function batchedSource<Id, Value, Context>(
   const { name, batch, cacheKeyFn, maxBatchSize } = options;
   const { contextWatch, isProduction, longTick, tier } = parts;
   type Cached = readonly IdLoad<Id>["cached"][];
-  const call = (context: Context, loader: CachedLoader<Id, Value>, ids: readonly Id[], cached: Cached) => {
+  // Asynchronous, so that what the function throws at once is rejected with as it is.
+  const call = async (context: Context, loader: CachedLoader<Id, Value>, ids: readonly Id[], cached: Cached) => {
     const own = batchCall(name, cached, parts, context);
-    return batch.call(loader as never, givenIds(ids, !isProduction), context, own);
+    const values: unknown = await batch.call(loader as never, givenIds(ids, !isProduction), context, own);
+    if (!isArrayLike(values) || values.length !== ids.length) throw wrongBatch(name, ids.length, values);
+    return values as ArrayLike<Value | Error>;
   };
   const scheduling = {
     // DataLoader's own schedule would stop with fake timers.
@@ -44,19 +47,15 @@ function batchedSource<Id, Value, Context>(
   return {
     sourceOf(context, loader, { scope }) {
       const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
-      const callBatch = (loads: readonly IdLoad<Id>[]): PromiseLike<ArrayLike<Value | Error>> => {
+      const callBatch = async (loads: readonly IdLoad<Id>[]): Promise<ArrayLike<Value | Error>> => {
         const ids = loads.map(({ id }) => id);
         const cached = loads.map((load) => load.cached);
         const enclosing = loads.flatMap((load) => load.enclosing ?? []);
-        const results = tier.loads.together(enclosing, () =>
+        const values = await tier.loads.together(enclosing, () =>
           contextWatch.run(watched, context, () => call(context, loader, ids, cached)),
         );
-        if (typeof (results as { then?: unknown } | undefined)?.then !== "function") return results;
-        return results.then((values) => {
-          if (!isArrayLike(values) || values.length !== ids.length) return values;
-          // Each of many results is encoded, stored and answers callers.
-          return values.length <= PER_TURN ? values : (longTick.inTurns(Array.from(values)) as (Value | Error)[]);
-        });
+        // Each of many results is encoded, stored and answers callers.
+        return values.length <= PER_TURN ? values : (longTick.inTurns(Array.from(values)) as (Value | Error)[]);
       };
       const source = new DataLoader<IdLoad<Id>, Value, unknown>(callBatch, { cache: false, ...scheduling });
       return (load) => source.load(load);
@@ -67,4 +66,16 @@ function batchedSource<Id, Value, Context>(
         { name, cache, ...scheduling, ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }) },
       ),
   };
+}
+
+/** DataLoader's own message would have no name, and would show the ids and the values. */
+function wrongBatch(name: string, count: number, values: unknown): TypeError {
+  const given = isArrayLike(values)
+    ? `${values.length}`
+    : values === null
+      ? "null"
+      : `a value of type ${typeof values}`;
+  return new TypeError(
+    `${placeOf(name, LOADER)}: expected \`batch\` to return an array of ${count}, with a value or an Error for each id in the order of the ids, got ${given}; return null for an id without a value`,
+  );
 }

@@ -253,7 +253,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
-    return { id, cached, enclosing: this.definition.parts.tier.loads.enclosing(), toString: () => String(id) };
+    return { id, cached, enclosing: this.definition.parts.tier.loads.enclosing() };
   }
 
   /** `isForced`: it asks the source, whatever the store has. */

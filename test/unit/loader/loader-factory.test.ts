@@ -302,11 +302,38 @@ describe("the DataLoader options of cache.loader", () => {
     },
   );
 
-  it("leave DataLoader's errors as they are, for what is no list of ids and for a batch that is too short", async () => {
+  it("leave DataLoader's error as it is for what is no list of ids", () => {
     const { loader } = createSite({ batch: async () => [] });
     expect(() => loader({}).loadMany(1 as never)).toThrow(
       "The loader.loadMany() function must be called with Array<key> but got: 1.",
     );
-    await expect(loader({}).load(7)).rejects.toThrow("Keys:\n7");
+  });
+
+  describe.each([60, 0])("with maxAge %i", (maxAge) => {
+    it.each([
+      ["too few values", ["Alien"], "got 1"],
+      ["too many values", ["Alien", "Heat", "Ran"], "got 3"],
+      ["a map", new Map([["7", "Alien"]]), "got a value of type object"],
+      ["nothing", undefined, "got a value of type undefined"],
+    ])("name the loader, and no id or value, if its batch function returns %s", async (_, returned, got) => {
+      const { loader } = createSite({ maxAge, batch: async () => returned as never });
+      const errors = await loader({}).loadMany([7, 8]);
+      const message =
+        'cache.loader("Film"): expected `batch` to return an array of 2, with a value or an Error for each id in the order of the ids, ' +
+        `${got}; return null for an id without a value`;
+      expect(errors.map(String)).toEqual([`TypeError: ${message}`, `TypeError: ${message}`]);
+    });
+
+    it("reject with what their batch function throws before it returns a promise", async () => {
+      class NotFound extends Error {
+        readonly statusCode = 404;
+      }
+      const error = new NotFound("no film");
+      const batch = (): never => {
+        throw error;
+      };
+      const { loader } = createSite({ maxAge, batch });
+      await expect(loader({}).load(7)).rejects.toBe(error);
+    });
   });
 });
