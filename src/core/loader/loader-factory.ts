@@ -78,6 +78,7 @@ export function defineLoader<Id, Value, Context>(
     settings: merged,
     variantOf,
     tagTextsOf: (named) => names.tagTextsOf(idOf(named)),
+    doubtOf: (named) => names.doubtOf(idOf(named)),
     keyOf: (named, identity) => names.keyOf(idOf(named), identity, variantOf()),
   });
   if (names.hasOwnKey && policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true)

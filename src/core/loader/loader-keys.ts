@@ -1,6 +1,7 @@
 import { types } from "node:util";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting, keyUnusable } from "../base/errors.js";
+import { getOrMake } from "../base/multimap.js";
 import { canonicalize, isRounded, ROUNDED } from "../keys/canonical.js";
 import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js";
 import type { KnownTags } from "../keys/known-tags.js";
@@ -25,6 +26,8 @@ export class LoaderKeys<Id> {
   /** Learns the tags of values that are loaded: hits do not need them. */
   readonly #learning: Pick<KeySpace, "tags">;
   readonly #memos: Memos;
+  /** The types that the parts of keys had, by what they are if a string is as good as a number. */
+  readonly #typesOfParts = new Map<string, Set<string>>();
   #variant: Variant | undefined;
   #memo: Memo | undefined;
   #slot = 0;
@@ -66,6 +69,8 @@ export class LoaderKeys<Id> {
     // A copy: the loader may change its array.
     const tagTexts = returned.slice();
     const tags = tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.hasOwnKey);
+    const types = typesOf(parts);
+    if (this.#typesOfParts.size < MAX_TYPES) getOrMake(this.#typesOfParts, alike(types), () => new Set()).add(types);
     const names = new IdKey(key, tags, row, identity, text ?? `\0${key.digest}`, tagTexts);
     memo.remember(names, this.#slot);
     return names;
@@ -91,6 +96,19 @@ export class LoaderKeys<Id> {
     } catch {
       return false;
     }
+  }
+
+  /**
+   * Returns why an id that a caller names may be meant as another one: it has a string where all
+   * that were read have a number, or the other way round. Once for the same types.
+   */
+  doubtOf(id: Id): string | undefined {
+    const types = typesOf(this.#partsOf(id));
+    const known = this.#typesOfParts.get(alike(types));
+    if (known === undefined || known.has(types)) return undefined;
+    const [expected] = known;
+    known.add(types);
+    return `expected ${expected}, as in what was read here, got ${types}, which names another entry, since 7 and "7" are two; pass what the ${this.#options.kind.noun} gets`;
   }
 
   tagTextsOf(id: Id): readonly string[] {
@@ -151,6 +169,14 @@ export class IdKey extends KnownKey {
     super(key, tags, row);
   }
 }
+
+const typesOf = (parts: unknown): string =>
+  Array.isArray(parts) ? `[${parts.map((part) => typeof part).join(", ")}]` : typeof parts;
+
+const alike = (types: string): string => types.replaceAll(/number|bigint/g, "string");
+
+/** A function can have calls with any number of arguments. */
+const MAX_TYPES = 100;
 
 const areSame = (some: readonly string[], others: readonly string[]): boolean =>
   some.length === others.length && some.every((text, nth) => text === others[nth]);

@@ -26,7 +26,7 @@ export interface CachedLoader<Id, Value> {
   clearAll(): this;
   /**
    * Makes `value` the result for `id` in this request, unless the request has already read it. A
-   * value from the near cache does not count as read. Stores nothing.
+   * value that is in memory does not count as read. Stores nothing.
    */
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
 }
@@ -192,6 +192,8 @@ export interface LoaderRule {
   readonly settings: PolicySettings;
   /** Throws `CACHED_OPTION_INVALID` if the shape of the type is not known yet. */
   variantOf(): Variant;
+  /** Returns why an id that has a key may not be the one that is meant. */
+  doubtOf(id: unknown): string | undefined;
   /** Throws what the option `tags` throws. */
   tagTextsOf(id: unknown): readonly string[];
   /**

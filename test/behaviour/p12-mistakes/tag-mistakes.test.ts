@@ -472,3 +472,53 @@ describe("a tag that no value can have", () => {
     expect(text.warnings[0]).toContain("no cached field has a tag like `Movies`; known tags");
   });
 });
+
+describe("an id that is invalidated as a string while numbers were read, or the other way round", () => {
+  const doubt = (expected: string, got: string, noun: string): string =>
+    `expected ${expected}, as in what was read here, got ${got}, which names another entry, since 7 and "7" are two; pass what the ${noun} gets`;
+
+  it.each([
+    [7, "7"],
+    ["7", 7],
+    ["7", 7n],
+  ])("is reported once for a loader of %o", async (read, named) => {
+    const { cache, warnings } = listen();
+    await cache
+      .loader({ name: "Movie", maxAge: 60, batch: async (ids) => ids.map(String) })({})
+      .load(read);
+    await cache.invalidate({ loader: "Movie", id: read });
+    expect(warnings).toEqual([]);
+    await cache.invalidate({ loader: "Movie", id: named });
+    await cache.mutate({ entries: [{ loader: "Movie", id: named }] }, async () => undefined);
+    expect(warnings).toEqual([
+      `invalidation of loader \`Movie\`: \`id\`: ${doubt(typeof read, typeof named, "loader")}`,
+    ]);
+  });
+
+  it("is reported for one of the arguments of a function", async () => {
+    const { cache, warnings } = listen();
+    const rate = cache.wrap({
+      name: "rate",
+      maxAge: 60,
+      load: async (from: string, year: number) => `${from} ${year}`,
+    });
+    await rate("EUR", 2026);
+    await cache.invalidate({ function: "rate", args: ["EUR", 2025] });
+    expect(warnings).toEqual([]);
+    await cache.invalidate({ function: "rate", args: ["EUR", "2026"] });
+    expect(warnings).toEqual([
+      `invalidation of function \`rate\`: \`args\`: ${doubt("[string, number]", "[string, string]", "function")}`,
+    ]);
+  });
+
+  it("is not reported if nothing like it was read, or both were, or the key makes them one", async () => {
+    const { cache, warnings } = listen();
+    const batch = async (ids: readonly unknown[]): Promise<string[]> => ids.map(String);
+    await cache.invalidate({ loader: (cache.loader({ name: "None", maxAge: 60, batch }), "None"), id: 7 });
+    await cache.loader<unknown, string>({ name: "Both", maxAge: 60, batch })({}).loadMany([7, "8"]);
+    await cache.invalidate({ loader: "Both", id: "7" });
+    await cache.loader({ name: "Own", maxAge: 60, batch, cacheKeyFn: String })({}).load(7);
+    await cache.invalidate({ loader: "Own", id: "7" });
+    expect(warnings).toEqual([]);
+  });
+});

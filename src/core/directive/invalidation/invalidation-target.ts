@@ -265,7 +265,7 @@ const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
   args.length === 0 &&
   keyPaths.every(({ root }) => root === "args" || root === "selection");
 
-function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): InvalidationNames {
+function namesOfLoader({ loaders, logger }: CacheParts, target: LoaderTarget): InvalidationNames {
   const { loader: name } = target;
   const rule = loaders.get(name);
   if (rule === undefined)
@@ -275,7 +275,14 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Invalidat
       { coordinate: name },
     );
   if (Object.keys(target).length === 1) return wholeOf(name);
-  return { keys: [keyOfLoader(rule, target)], tags: [] };
+  const key = keyOfLoader(rule, target);
+  const { noun, input } = rule.kind;
+  const doubt = rule.doubtOf(target.id);
+  if (doubt !== undefined)
+    logger.warn(
+      `graphql-cached: invalidation of ${noun} \`${name}\`: \`${input === "id" ? input : "args"}\`: ${doubt}`,
+    );
+  return { keys: [key], tags: [] };
 }
 
 /**
