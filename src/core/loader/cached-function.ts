@@ -54,7 +54,7 @@ export function createCachedFunction<Load extends LoadFunction>(
     idOf(named, worker) {
       if (!Array.isArray(named)) throw keyUnusable("expected an array of the arguments of a call");
       const boxed = worker && (named as unknown[][]).map((one) => (one.length === 0 ? worker.context : one[0]));
-      return new Call(boxed ?? named, given);
+      return new Call(boxed ?? named, given, worker === undefined);
     },
   });
   const calling =
@@ -63,14 +63,12 @@ export function createCachedFunction<Load extends LoadFunction>(
       const call = new Call(args, given);
       return read(call, loaderOf(call.context));
     };
+  const clear = async (...args: Args): Promise<void> => {
+    const call = new Call(args, given, true);
+    await parts.invalidation.run({ keys: [keyOf(call, call.context)], tags: [] }, "hard", { via: "cache.invalidate" });
+  };
   const called = calling((call, loader) => loader.load(call));
-  return Object.assign(called, {
-    read: calling((call, loader) => loader.read(call)),
-    clear: calling(async (call) => {
-      const keys = [keyOf(call, call.context)];
-      await parts.invalidation.run({ keys, tags: [] }, "hard", { via: "cache.invalidate" });
-    }),
-  });
+  return Object.assign(called, { read: calling((call, loader) => loader.read(call)), clear });
 }
 
 type Given<Value> = FunctionOptions<(this: FunctionCall, ...args: unknown[]) => Value | Promise<Value>>;
@@ -81,15 +79,20 @@ type Given<Value> = FunctionOptions<(this: FunctionCall, ...args: unknown[]) => 
  */
 class Call {
   readonly args: unknown[];
-  readonly context: object | undefined = undefined;
+  readonly context: object | undefined;
   /** Returns what the key is made of. Throws what `context` or `key` has thrown. */
   readonly keyParts: () => unknown;
 
-  constructor(given: readonly unknown[], { context: contextOf, key }: Given<unknown>) {
+  /** `isNamed`: it is not made, and may have no context: a job that invalidates has no request. */
+  constructor(given: readonly unknown[], { context: contextOf, key }: Given<unknown>, isNamed = false) {
     this.args = withoutEnd(given);
+    let context: object | undefined;
     try {
-      const context = contextIn(contextOf?.(...this.args));
-      this.context = context;
+      try {
+        context = contextIn(contextOf?.(...this.args));
+      } catch (error) {
+        if (!isNamed) throw error;
+      }
       if (key === undefined) this.args = this.args.map((one) => (one === context ? one : copyOfInput(one)));
       this.keyParts = () => (key === undefined ? this.#parts() : key(...this.args));
     } catch (error) {
@@ -97,6 +100,7 @@ class Call {
         throw error;
       };
     }
+    this.context = context;
   }
 
   #parts(): unknown {

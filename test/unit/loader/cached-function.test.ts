@@ -191,6 +191,25 @@ describe("the key of a function", () => {
 });
 
 describe("a function", () => {
+  it.each<readonly [string, (count: ReturnType<typeof counting>["count"], cache: Cache<Viewer>) => Promise<void>]>([
+    ["clear", (count) => count.clear("EUR")],
+    ["invalidate", (_, cache) => cache.invalidate({ function: "count", args: ["EUR"] })],
+  ])(
+    "is invalidated by %s without the argument that `context` reads, as a job has no request",
+    async (_, invalidate) => {
+      const { cache } = open();
+      const { count } = counting(cache, {
+        scope: "PUBLIC",
+        key: (currency: unknown) => currency,
+        context: (_currency: unknown, { request }: { request: object }) => request,
+      });
+      const values = [await count("EUR", { request: {} }), await count("EUR", { request: {} })];
+      await invalidate(count, cache);
+      values.push(await count("EUR", { request: {} }));
+      expect(values).toEqual([1, 1, 2]);
+    },
+  );
+
   it("invalidates the entry of arguments with `clear`, in any spelling", async () => {
     const { cache } = open();
     const { count } = counting(cache);
