@@ -1,6 +1,6 @@
 /**
  * Writes the figures of a run into README, docs and their charts, between the markers `<!-- figures <name> of <file> -->` and
- * `<!-- end of figures -->`. Run: npx tsx bench/write-figures.ts bench/results/2026-11-27.json
+ * `<!-- end of figures -->`. Run: npx tsx bench/write-figures.ts bench/results/2026-11-30.json
  *
  * Without an argument, the blocks are written anew from the files that they name.
  */
