@@ -52,7 +52,9 @@ function firstLine(property: string, coordinates: readonly string[]): string {
   const isField = (coordinate: string): boolean => coordinate.includes(".");
   const parts = [
     ...(coordinates.some(isField) ? [`add \`$context.${property}\` to the \`key\` of the field`] : []),
-    ...(coordinates.every(isField) ? [] : ["make it part of the id of the loader"]),
+    ...(coordinates.every(isField)
+      ? []
+      : ["make it part of the id of the loader, or of the arguments of the function"]),
   ];
   return (
     `\`context.${property}\` is read by the loads of ${list(coordinates)}, which are PUBLIC, and is not part of their keys, so one caller may get a value made for another; ` +

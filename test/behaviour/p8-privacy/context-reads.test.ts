@@ -144,7 +144,7 @@ describe("context reads outside the key", () => {
       await loader({ locale: "de" } as never).load(1);
       await site.cache.close();
       expect(lines[0]).toContain(
-        "set scope: PRIVATE, or make it part of the id of the loader; only if it is the same for every caller",
+        "set scope: PRIVATE, or make it part of the id of the loader, or of the arguments of the function; only if it is the same for every caller",
       );
     });
   });

@@ -9,7 +9,7 @@ export interface LoadedValue {
   readonly isCallersOwn: false;
   /** The source's own object. */
   readonly value: unknown;
-  /** Undefined if the value can be stored. */
+  /** Undefined: the value can be stored, or nobody asked, as its key is known not to be. */
   readonly refusal: Refusal | undefined;
   readonly hint: ResponseHint | undefined;
   readonly settings: OwnSettings | undefined;

@@ -65,7 +65,7 @@ export function loadedOf(
   let content: Encoded | undefined;
   const refuse = (refusal: Refusal, code: ErrorCode, expected: string, cause?: unknown): LoadedValue => {
     report(uncached(code, key, `expected ${expected}`, cause));
-    // Nobody may get a copy that differs.
+    // Of what cannot be restored exactly, nobody may get a copy.
     return loaded(refusal === "unserializable" ? undefined : (content ?? contentForCopies()), refusal);
   };
   const refuseSize = (bytes: string): LoadedValue =>
