@@ -170,7 +170,8 @@ it.each<[string, number, (size: number) => WorstRequest]>([
   ],
   [
     "of cached aliases below a cached field",
-    4.1,
+    // graphql 16.6 makes a hundredth fewer calls of its own than 16.15.
+    4.2,
     (size) => ({ source: `{ item(id: 1) { ${parts(100_000 * size, (n) => `a${n}: name`)} } }` }),
   ],
   [
