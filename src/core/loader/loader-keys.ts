@@ -170,12 +170,19 @@ export class IdKey extends KnownKey {
   }
 }
 
+/** Of the first arguments: a client may have sent a list of any length. */
 const typesOf = (parts: unknown): string =>
-  Array.isArray(parts) ? `[${parts.map((part) => typeof part).join(", ")}]` : typeof parts;
+  Array.isArray(parts)
+    ? `[${parts
+        .slice(0, MAX_TYPED_PARTS)
+        .map((part) => typeof part)
+        .join(", ")}]`
+    : typeof parts;
 
 const alike = (types: string): string => types.replaceAll(/number|bigint/g, "string");
 
-/** A function can have calls with any number of arguments. */
+const MAX_TYPED_PARTS = 10;
+/** How many combinations of types are remembered. */
 const MAX_TYPES = 100;
 
 const areSame = (some: readonly string[], others: readonly string[]): boolean =>
