@@ -37,7 +37,8 @@ function batchedSource<Id, Value, Context>(
     const own = batchCall(name, cached, parts, context);
     const values: unknown = await batch.call(loader as never, givenIds(ids, !isProduction), context, own);
     if (!isArrayLike(values) || values.length !== ids.length) throw wrongBatch(name, ids.length, values);
-    return values as ArrayLike<Value | Error>;
+    // Without holes, of which DataLoader would refuse one at the end, with its own message.
+    return Array.from(values) as (Value | Error)[];
   };
   const scheduling = {
     // DataLoader's own schedule would stop with fake timers.
@@ -47,7 +48,7 @@ function batchedSource<Id, Value, Context>(
   return {
     sourceOf(context, loader, { scope }) {
       const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
-      const callBatch = async (loads: readonly IdLoad<Id>[]): Promise<ArrayLike<Value | Error>> => {
+      const callBatch = async (loads: readonly IdLoad<Id>[]): Promise<readonly (Value | Error)[]> => {
         const ids = loads.map(({ id }) => id);
         const cached = loads.map((load) => load.cached);
         const enclosing = loads.flatMap((load) => load.enclosing ?? []);
@@ -55,7 +56,7 @@ function batchedSource<Id, Value, Context>(
           contextWatch.run(watched, context, () => call(context, loader, ids, cached)),
         );
         // Each of many results is encoded, stored and answers callers.
-        return values.length <= PER_TURN ? values : (longTick.inTurns(Array.from(values)) as (Value | Error)[]);
+        return values.length <= PER_TURN ? values : (longTick.inTurns(values) as (Value | Error)[]);
       };
       const source = new DataLoader<IdLoad<Id>, Value, unknown>(callBatch, { cache: false, ...scheduling });
       return (load) => source.load(load);

@@ -324,6 +324,11 @@ describe("the DataLoader options of cache.loader", () => {
       expect(errors.map(String)).toEqual([`TypeError: ${message}`, `TypeError: ${message}`]);
     });
 
+    it("take a hole in what their batch function returns for no value, at the end as elsewhere", async () => {
+      const { loader } = createSite({ maxAge, batch: async () => Object.assign(new Array<string>(3), { 1: "Heat" }) });
+      expect(await loader({}).loadMany([7, 8, 9])).toEqual([undefined, "Heat", undefined]);
+    });
+
     it("reject with what their batch function throws before it returns a promise", async () => {
       class NotFound extends Error {
         readonly statusCode = 404;
