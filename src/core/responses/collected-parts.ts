@@ -4,6 +4,7 @@ import type { Observer, PartCollector } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import type { KnownKey } from "../tier/request/known-key.js";
+import { REFUSALS } from "../tier/request/loaded.js";
 import type { ReadReport } from "../tier/request/request.js";
 
 /**
@@ -43,8 +44,7 @@ export class CollectedParts implements PartCollector {
       return;
     }
     const { refusal, hint } = report;
-    // The value belongs to one caller, or cannot be searched for its tags.
-    if (refusal === "unkeyable" || refusal === "unserializable") this.isComplete = false;
+    if (refusal !== undefined && !REFUSALS[refusal].isStoredInResponses) this.isComplete = false;
     this.isPrivate ||= hint?.scope === "PRIVATE";
     const missing = this.#parts.rules.fields
       .get(coordinate)

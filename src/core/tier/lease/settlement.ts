@@ -5,7 +5,7 @@ import { Unstorable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
 import type { Subject } from "../../keys/key.js";
 import { jittered } from "../../policy/policy.js";
-import { freshMsForWaiters, SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../../store/entry.js";
+import { freshMsForWaiters, SKIPPED_MARK, UNSERIALIZABLE_MARK } from "../../store/entry.js";
 import { type Body, type OwnFreshness, writeBody } from "../../store/entry-layout.js";
 import type { Store, StoreOutcome, StoreRequest } from "../../store/store.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
@@ -13,7 +13,7 @@ import { valueAad } from "../entry/entry-decoder.js";
 import { type Failures, failureAad } from "../entry/failure.js";
 import { ownPolicy, valueTtlMs } from "../entry/freshness.js";
 import type { Memory } from "../memory/memory.js";
-import { type FailedLoad, freshMsOf, isNegative, type Loaded, type LoadedValue } from "../request/loaded.js";
+import { type FailedLoad, freshMsOf, isNegative, type Loaded, type LoadedValue, REFUSALS } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { subjectsOfLoaded } from "../request/served-report.js";
 import type { TierSettings } from "../request/settings.js";
@@ -66,10 +66,10 @@ export class Settlement {
       if (isRefresh || !loads.callerErrors.isUnshared(request.key)) return ABANDONED;
       return { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: UNSERIALIZABLE_MARK };
     }
-    // The next one who asks may have a newer source.
-    if (refusal === "outdated" || modes.isOff(request.key.coordinate)) return ABANDONED;
+    const refused = refusal === undefined ? undefined : REFUSALS[refusal].lease;
+    if (refused === "abandoned" || modes.isOff(request.key.coordinate)) return ABANDONED;
     if (loaded.kind === "failed") {
-      if (refusal !== undefined) return this.#unkept(inFlight, loadMs);
+      if (refused !== undefined) return this.#unkept(inFlight, loadMs);
       if (isRefusal(loaded.error)) return ABANDONED;
       return {
         outcome: loaded.isSourceFailure ? "failed" : "gone",
@@ -77,12 +77,10 @@ export class Settlement {
         body: packing.seal(this.#describe(loaded, request), failureAad(request.key)),
       };
     }
-    if (refusal === "invalid") return this.#unkept(inFlight, loadMs);
-    if (refusal !== undefined || loaded.content === undefined) {
-      const body = refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
-      return { outcome: "uncacheable", holdMs: settings.errorBackoffMs, body };
-    }
-    return loaded.settings?.isSkipped === true ? this.#unkept(inFlight, loadMs) : undefined;
+    const mark = refused ?? (loaded.content === undefined ? UNSERIALIZABLE_MARK : undefined);
+    if (mark === "unkept" || (mark === undefined && loaded.settings?.isSkipped === true))
+      return this.#unkept(inFlight, loadMs);
+    return mark && { outcome: "uncacheable", holdMs: settings.errorBackoffMs, body: mark };
   }
 
   /** Describes an error. Reports one of which other processes cannot get an exact copy. */

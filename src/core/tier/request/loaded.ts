@@ -1,6 +1,7 @@
 import type { CachedError } from "../../base/errors.js";
 import type { Encoded } from "../../codec/packing.js";
 import type { Policy } from "../../policy/policy.js";
+import { TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../../store/entry.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
 import type { OwnSettings } from "./result-control.js";
 
@@ -28,6 +29,26 @@ export interface LoadedValue {
  * older than an invalidation.
  */
 export type Refusal = "unserializable" | "too-large" | "invalid" | "outdated" | Excess["kind"];
+
+interface RefusalRule {
+  /** How the lease ends: given up, without anything kept, or with a mark for all who ask. */
+  readonly lease: "abandoned" | "unkept" | Uint8Array;
+  /** Who gets a copy. "earlier": whoever began to read no later than the load. */
+  readonly copies: "all" | "none" | "earlier";
+  /** Whether a response that contains the value may be stored. */
+  readonly isStoredInResponses: boolean;
+}
+
+/** What each refusal means for whoever else asks for the value. */
+export const REFUSALS: Readonly<Record<Refusal, RefusalRule>> = {
+  unserializable: { lease: UNSERIALIZABLE_MARK, copies: "none", isStoredInResponses: false },
+  "too-large": { lease: TOO_LARGE_MARK, copies: "all", isStoredInResponses: true },
+  // GraphQL puts null in its place, with an error for which the response is not stored.
+  invalid: { lease: "unkept", copies: "all", isStoredInResponses: true },
+  // The next one who asks may have a newer source. A response knows itself whether it is outdated.
+  outdated: { lease: "abandoned", copies: "earlier", isStoredInResponses: true },
+  unkeyable: { lease: UNSERIALIZABLE_MARK, copies: "none", isStoredInResponses: false },
+};
 
 /** A load has read more than its key contains, so its result belongs to its own reader alone. */
 export interface Excess {
@@ -60,14 +81,15 @@ export interface FailedLoad {
 export const errorOf = ({ error, forOthers }: FailedLoad, isOwn: boolean): unknown =>
   isOwn || !forOthers ? error : forOthers.error;
 
-/**
- * Whether a result belongs to the reader that loaded it, and not to another one, who loads for
- * itself. What is outdated also belongs to those who began no later.
- */
-export const isUnshareable = (loaded: Loaded, reader: { readonly begunAt?: number }): boolean =>
-  loaded.refusal === "unkeyable" ||
-  (loaded.refusal === "outdated" && !((reader.begunAt ?? Number.POSITIVE_INFINITY) <= loaded.begunAt)) ||
-  (loaded.kind === "loaded" ? loaded.content === undefined : loaded.forOthers === null);
+/** Whether a result belongs to the reader that loaded it, so that `reader` loads for itself. */
+export function isUnshareable(
+  loaded: Loaded,
+  { begunAt = Number.POSITIVE_INFINITY }: { readonly begunAt?: number },
+): boolean {
+  const copies = loaded.refusal === undefined ? "all" : REFUSALS[loaded.refusal].copies;
+  if (copies === "none" || (copies === "earlier" && !(begunAt <= loaded.begunAt))) return true;
+  return loaded.kind === "loaded" ? loaded.content === undefined : loaded.forOthers === null;
+}
 
 /** Returns how long a loaded value is fresh, before jitter. 0: it is not stored. */
 export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue): number {

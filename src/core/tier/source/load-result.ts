@@ -4,7 +4,7 @@ import type { Encoded, Packing } from "../../codec/packing.js";
 import { PromiseFound } from "../../codec/settled.js";
 import type { Key } from "../../keys/key.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
-import type { Excess, LoadedValue, Refusal } from "../request/loaded.js";
+import { type Excess, type LoadedValue, REFUSALS, type Refusal } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import type { OwnSettings } from "../request/result-control.js";
 import { subjectsOfLoaded } from "../request/served-report.js";
@@ -65,8 +65,7 @@ export function loadedOf(
   let content: Encoded | undefined;
   const refuse = (refusal: Refusal, code: ErrorCode, expected: string, cause?: unknown): LoadedValue => {
     report(uncached(code, key, `expected ${expected}`, cause));
-    // Of what cannot be restored exactly, nobody may get a copy.
-    return loaded(refusal === "unserializable" ? undefined : (content ?? contentForCopies()), refusal);
+    return loaded(REFUSALS[refusal].copies === "none" ? undefined : (content ?? contentForCopies()), refusal);
   };
   const refuseSize = (bytes: string): LoadedValue =>
     refuse(
