@@ -52,7 +52,7 @@ export class Invalidation {
       await this.#applyOrRetry(names, kind, cause);
       if (kind === "hard") await this.#holdOff(names);
     };
-    return this.#parts.underWay.add(run());
+    return this.#parts.underWay.add(run().catch(rejectUnconfirmed));
   }
 
   clear(kind: InvalidatingKind, cause: InvalidationCause): Promise<void> {
@@ -245,6 +245,16 @@ export class Invalidation {
     );
     this.#parts.channel.publish({ name: "invalidations.overflowed", error });
   }
+}
+
+/** A resolver's error reaches clients: where the store is, only its cause and the log say. */
+function rejectUnconfirmed(cause: unknown): never {
+  if (!(cause instanceof CachedError && cause.code === "CACHED_STORE_UNAVAILABLE")) throw cause;
+  throw new CachedError(
+    cause.code,
+    "the store has not confirmed an invalidation, which this process repeats until it has; check the store: `cause` says what it answered",
+    { cause },
+  );
 }
 
 const RETRY_MS = 250;
