@@ -52,7 +52,7 @@ export function createCachedFunction<Load extends LoadFunction>(
     // An empty list stands for the context.
     inputOf: ({ args, context }) => args.map((one) => (one !== undefined && one === context ? [] : [one])),
     idOf(named, worker) {
-      if (!Array.isArray(named)) throw keyUnusable("expected an array of the arguments of a call");
+      if (!Array.isArray(named)) throw keyUnusable("expected an array of the arguments of a call as `id`");
       const boxed = worker && (named as unknown[][]).map((one) => (one.length === 0 ? worker.context : one[0]));
       return new Call(boxed ?? named, given, worker === undefined);
     },
