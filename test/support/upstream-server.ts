@@ -2,7 +2,10 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A slow service that GraphQL servers fetch from. It answers a path once the test releases it. */
+/**
+ * A slow service that GraphQL servers fetch from. It answers a path once the test releases it, but
+ * sends the headers for paths below /limited at once.
+ */
 export interface Upstream {
   readonly url: string;
   /** The number of requests for a path. */
@@ -35,6 +38,7 @@ export async function startUpstream(): Promise<Upstream> {
     response.on("close", () => {
       if (!response.writableFinished) row.hangUps++;
     });
+    if (url.startsWith("/limited/")) response.flushHeaders();
     if (row.isReleased) end();
     else row.waiting.add(end);
   };
