@@ -1,6 +1,7 @@
 import { ApolloServer } from "@apollo/server";
 import responseCachePlugin from "@apollo/server-plugin-response-cache";
 import { gate, settle } from "@graphql-cached/testing";
+import { buildSchema, parse } from "graphql";
 import { createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { cachedHooks } from "graphql-cached/mercurius";
@@ -171,6 +172,18 @@ describe("the options of the response cache", () => {
     expect(() => cachedPlugin(cache, { responses: responses as never })).toThrow(message);
     expect(() => useCached(cache, { responses: responses as never })).toThrow(message);
   });
+});
+
+it.each([
+  [{}, "cache.execute: `options`.`scope`: expected PUBLIC if"],
+  [{ ttl: 5 }, "cache.execute: `options`: `ttl`: unknown option"],
+  [[], "cache.execute: expected an object of options, got an array"],
+  [true, "cache.execute: expected an object of options, got true"],
+])("cache.execute names its own argument in what it says of options %j", async (options, message) => {
+  const cache = createCache();
+  onTestFinished(() => cache.close());
+  const args = { schema: buildSchema("type Query { a: Int }"), document: parse("{ a }"), contextValue: {} };
+  await expect(cache.execute(args, options as never)).rejects.toThrow(message);
 });
 
 describe("the response cache beside others", () => {

@@ -1,3 +1,4 @@
+import { parse } from "graphql";
 import { describe, expect, it } from "vitest";
 import { type Context, openSite, SERVERS } from "./site.js";
 
@@ -61,6 +62,57 @@ describe.each(SERVERS)("one caller's response on %s", (server) => {
     });
     await expectOwn(["ann", "bob", "ann"]);
   });
+});
+
+describe("Cache-Control of Apollo Server without stored responses", () => {
+  /** Returns the header of a page whose resolver does something with a PRIVATE loader. */
+  async function headerAfter(
+    maxAge: number,
+    read: (mine: ReturnType<Mine>, context: Context, site: ReturnType<typeof openSite>) => unknown,
+  ): Promise<string | undefined> {
+    const site: ReturnType<typeof openSite> = openSite({
+      typeDefs:
+        "type Query { page: String @cacheControl(maxAge: 60) other: Int @cached(maxAge: 60) @cacheControl(maxAge: 60) }",
+      resolvers: {
+        Query: {
+          other: () => 7,
+          page: (_: unknown, __: unknown, context: Context) => read(mine(context), context, site),
+        },
+      },
+      server: "Apollo Server",
+      responses: false,
+    });
+    const mine = site.cache.loader<number, string>({
+      name: "Mine",
+      maxAge,
+      scope: "PRIVATE",
+      batch: async (ids, { user }) => ids.map(() => user ?? "nobody"),
+    }) as unknown as Mine;
+    return (await site.ask("{ page }", { user: "ann" })).cacheControl;
+  }
+
+  it("is private after a read of a PRIVATE loader that is not cached", async () => {
+    expect(await headerAfter(0, (mine) => mine.load(0))).toBe("max-age=60, private");
+  });
+
+  it("is private after a read of a PRIVATE loader that a resolver has primed", async () => {
+    const read = (mine: ReturnType<Mine>) => {
+      mine.prime(0, "ann");
+      return mine.load(0);
+    };
+    expect(await headerAfter(60, read)).toBe("max-age=60, private");
+  });
+
+  it.each([["PUBLIC"], ["PRIVATE"]] as const)(
+    "is private after a read of a PRIVATE loader that comes after a %s cache.execute in the same context",
+    async (scope) => {
+      const header = await headerAfter(60, async (mine, contextValue, { cache, schema }) => {
+        await cache.execute({ schema, document: parse("{ other }"), contextValue }, { scope });
+        return mine.load(0);
+      });
+      expect(header).toBe("max-age=60, private");
+    },
+  );
 });
 
 const cachedDefs = /* GraphQL */ `

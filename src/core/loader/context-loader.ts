@@ -116,7 +116,9 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       if (load !== undefined && this.#memoInLoads.get(memoKey, load) === undefined)
         this.#memoInLoads.set(memoKey, this.#newlyRead(primed), load, tier.loads.starts);
     }
-    this.#observer?.collector?.addPrimed(key, this.definition.policy);
+    const observer = this.#observer;
+    if (this.definition.policy.scope === "PRIVATE") observer?.onPrivate?.();
+    observer?.collector?.addPrimed(key, this.definition.policy);
   }
 
   /** Returns the request of an id for a worker. Undefined if it has no key. */

@@ -162,7 +162,11 @@ function callerLoader<Id, Value, Context>(
     return made;
   };
   const noted = <Read>(read: Promise<Read>): Promise<Read> => {
-    if (policy.maxAgeMs === 0) requestStates.observerOf(context)?.collector?.addUncached(options.name, isPrivate);
+    if (policy.maxAgeMs === 0) {
+      const observer = requestStates.observerOf(context);
+      if (isPrivate) observer?.onPrivate?.();
+      observer?.collector?.addUncached(options.name, isPrivate);
+    }
     if (!isPrivate) return read;
     privateValues.loaderReads++;
     privateValues.lastLoader = options.name;

@@ -238,6 +238,8 @@ export interface Observer {
   onFresh?(freshForMs: number, ageMs: number, isPrivate: boolean): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
+  /** Called for a PRIVATE loader whose values are known without a read: primed, or not cached. */
+  onPrivate?(): void;
   onExecution?(execution: FieldLoader): void;
   /** What is read is to be stored as a part of a larger entry, such as a response. */
   readonly collector?: PartCollector | undefined;
@@ -275,6 +277,10 @@ class EveryCollector implements Observer, PartCollector {
 
   onHint(hint: ResponseHint, info: unknown): void {
     this.observer?.onHint?.(hint, info);
+  }
+
+  onPrivate(): void {
+    this.observer?.onPrivate?.();
   }
 
   onExecution(execution: FieldLoader): void {

@@ -54,7 +54,12 @@ export class CollectedParts implements PartCollector {
     const freshForMs = Math.min(report.freshForMs, hintedMs);
     this.freshUntilAt = Math.min(this.freshUntilAt, this.#parts.clock.now() + freshForMs);
     this.staleForMs = Math.min(this.staleForMs, report.staleForMs);
-    this.addTags(report.subjects);
+    try {
+      this.addTags(report.subjects);
+    } catch {
+      // Of a value that is not stored, they may not be derivable.
+      this.isComplete = false;
+    }
     if (key !== undefined) this.#addEntry(key);
   }
 
@@ -113,6 +118,7 @@ export class CollectedParts implements PartCollector {
         observer?.onRead(coordinate, report, info, key);
       },
       onHint: (hint, info) => observer?.onHint?.(hint, info),
+      onPrivate: () => observer?.onPrivate?.(),
       onExecution: (execution) => observer?.onExecution?.(execution),
     };
   }

@@ -34,22 +34,25 @@ export class ResponseCaches {
     const run = (): ReturnType<typeof execute> => execute(args);
     const { tags } = options;
     const operation = { schema, document, operationName, variables, context, execute: run, ...(tags && { tags }) };
-    const begun = await responses.begin(operation);
+    const { requestStates } = this.#parts;
+    // That of the server, if it is called in a resolver.
+    const observer = requestStates.observer(context);
+    const begun = await responses.begin(operation, observer);
     try {
       if (begun === undefined) return await run();
       if (begun.kind === "served") return resultOf(begun.response, begun.response.data);
       return await endWith(begun.execution, run, () => responses.ageOf(operation));
     } finally {
-      responses.ended(context);
+      if (observer === undefined) responses.ended(context);
     }
   }
 
   /** Undefined: there are too many already, which is logged once. */
   #cacheOf(options: ResponsesOptions): ResponseCache | undefined {
-    const isObject = typeof options === "object" && options !== null;
+    const isObject = typeof options === "object" && options !== null && !Array.isArray(options);
     const known = isObject ? this.#known.get(options) : undefined;
     if (known !== undefined) return known;
-    const resolved = isObject ? resolveResponses(options, "cache.execute", this.#parts) : undefined;
+    const resolved = isObject ? resolveResponses(options, "cache.execute: `options`", this.#parts) : undefined;
     if (resolved === undefined)
       throw optionInvalid(
         `cache.execute: expected an object of options, got ${describeSetting(options)}; call execute of graphql to cache no responses`,

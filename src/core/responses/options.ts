@@ -1,4 +1,4 @@
-import { CachedError, describeSetting } from "../base/errors.js";
+import { describeSetting, optionInvalid } from "../base/errors.js";
 import { checkOptionNames, type Meanings } from "../base/option-names.js";
 import { type Path, parsePath } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
@@ -108,7 +108,7 @@ const MEANINGS: Meanings = {
 
 /** Throws `CACHED_OPTION_INVALID` for a setting at `place`. */
 export function rejectOption(place: string, expected: string, got: unknown): never {
-  throw new CachedError("CACHED_OPTION_INVALID", `${place}: expected ${expected}, got ${describeSetting(got)}`);
+  throw optionInvalid(`${place}: expected ${expected}, got ${describeSetting(got)}`);
 }
 
 const NAMES = [
@@ -124,15 +124,14 @@ const NAMES = [
 ] as const;
 
 /**
- * Returns the option `responses` of `caller`; undefined if responses are not cached. Throws
- * `CACHED_OPTION_INVALID`.
+ * Returns the options of the response cache that were given at `place`; undefined if responses are
+ * not cached. Throws `CACHED_OPTION_INVALID`.
  */
 export function resolveResponses(
   given: unknown,
-  caller: string,
+  place: string,
   { defaults, identify }: Pick<CacheParts, "defaults" | "identify">,
 ): ResolvedResponses | undefined {
-  const place = `${caller}: \`responses\``;
   const options = switchedOptions<ResponsesOptions>(given, place, NAMES, MEANINGS);
   if (options === undefined) return undefined;
   const { guests, tags, maxOperations = 1_000, scope = defaults.scope } = options;
@@ -180,8 +179,7 @@ export function resolveResponses(
 export function contextPathOf(text: string, place: string): Path {
   const path = parsePath(text);
   if (path !== undefined && path.root === "context" && path.steps.length > 0 && !path.steps.includes("[]")) return path;
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
+  throw optionInvalid(
     `${place}: expected paths into the context such as $context.locale, got ${JSON.stringify(text)}; variables are part of the key anyway`,
   );
 }

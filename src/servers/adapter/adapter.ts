@@ -44,7 +44,7 @@ export function openAdapter<Context>(
 ): Adapter {
   const parts = partsOf(cache, caller);
   checkTraceOptions(options, caller, names);
-  const stored = resolveResponses(options.responses, caller, parts);
+  const stored = resolveResponses(options.responses, `${caller}: \`responses\``, parts);
   const planner = new OperationPlanner(parts);
   const responses = stored && new ResponseCache(parts, planner, stored, usesPolicies);
   const forEdge = resolveEdge(options.edge, caller, parts);
