@@ -2,15 +2,17 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";
-import { settle } from "@graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import fastify, { type FastifyInstance } from "fastify";
 import {
   applyCached,
+  CachedError,
   type CacheOptions,
   cachedTypeDefs,
   createCache,
   type EdgeOptions,
+  memoryStore,
   type ResponsesOptions,
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
@@ -309,4 +311,46 @@ it.each(["Apollo Server", "GraphQL Yoga"] as const)("behind %s, a batch is for n
     body: JSON.stringify([{ query: "{ movie }" }, { query: "{ greeting }" }]),
   });
   expect(isPublic(response.headers.get("cache-control"))).toBe(false);
+});
+
+describe.each(["Apollo Server", "GraphQL Yoga"] as const)("at the edge, behind %s with stored responses", (server) => {
+  it("a response that outlived loadTimeoutMs is for no CDN, since nobody noted what it read afterwards", async () => {
+    const clock = new FakeClock();
+    const [reached, held] = [gate(), gate()];
+    const { ask } = await serve(server, {
+      typeDefs: `type Query {
+        movie: String @cached(maxAge: 60, tags: ["movie"]) @cacheControl(maxAge: 60)
+        page: Page @cacheControl(maxAge: 60)
+      }
+      type Page { late: String @cached(maxAge: 60, key: [], tags: ["late"]) @cacheControl(maxAge: 60) }`,
+      resolvers: {
+        Query: {
+          movie: () => "Ran",
+          async page() {
+            reached.open();
+            await held.passed;
+            return {};
+          },
+        },
+        Page: { late: () => "Kagemusha" },
+      },
+      cache: { store: memoryStore({ clock }), testing: { clock }, loads: { loadTimeoutMs: 1_000 } },
+      responses: { scope: "PUBLIC" },
+    });
+    const asked = ask("{ movie page { late } }");
+    await reached.passed;
+    await clock.advance(2_000);
+    held.open();
+    const { body, control } = await asked;
+    expect([body.includes("Kagemusha"), isPublic(control)]).toEqual([true, false]);
+  });
+});
+
+it("at the edge, behind Apollo Server, an error of the cache in the context function is for nobody", async () => {
+  const { ask } = await serve("Apollo Server", {
+    context: () => {
+      throw new CachedError("CACHED_LOAD_TIMEOUT", "the user was not loaded in time");
+    },
+  });
+  expect(await ask("{ movie }")).toMatchObject({ status: 500, control: "no-store" });
 });

@@ -202,7 +202,10 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
 
   abandon(): void {
     const load = this.#stop();
-    if (load !== undefined) skip(load);
+    if (load === undefined) return;
+    // The execution may go on, and nobody notes what it reads from now on.
+    load.parts.isComplete = false;
+    skip(load);
   }
 
   /** Returns the load that ends now. */

@@ -96,5 +96,7 @@ function forbidKeeping(error: Error): void {
   const { extensions = {} } = error as { readonly extensions?: Readonly<Record<string, unknown>> };
   const http = extensions.http as { readonly headers?: unknown } | undefined;
   const headers = new Map(http?.headers instanceof Map ? http.headers : []).set("cache-control", "no-store");
-  Object.assign(error, { extensions: { ...extensions, http: { ...http, headers } } });
+  const value = { ...extensions, http: { ...http, headers } };
+  // Some errors, such as those of this package, have a getter.
+  Reflect.defineProperty(error, "extensions", { value, configurable: true, enumerable: true, writable: true });
 }
