@@ -3,7 +3,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { expect, it, onTestFinished } from "vitest";
-import { openSite } from "./site.js";
+import { openSite, SERVERS } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -63,6 +63,60 @@ it.each([
     expect(await ask(query)).toContain("Renamed");
   },
 );
+
+it("stores a response with the entities of a promise-like query, which is sent once, and tags it with them", async () => {
+  let sent = 0;
+  const query = {
+    // biome-ignore lint/suspicious/noThenProperty: promise-like on purpose.
+    get then() {
+      return (resolve: (rows: unknown) => unknown) => {
+        sent++;
+        return Promise.resolve([{ id: "1", title: `Movie ${sent}` }]).then(resolve);
+      };
+    },
+  };
+  const { ask, cache } = openSite({
+    typeDefs: `type Query { movies: [Movie!] @cacheControl(maxAge: 60) }
+      type Movie @cacheControl(maxAge: 60) { id: ID! title: String }`,
+    resolvers: { Query: { movies: () => query } },
+    server: "cache.execute",
+    applied: { entityTags: true },
+  });
+  for (let nth = 0; nth < 3; nth++)
+    expect((await ask("{ movies { id title } }")).data).toEqual({ movies: [{ id: "1", title: "Movie 1" }] });
+  expect(sent).toBe(1);
+  await cache.invalidateTags(["Movie:1"]);
+  expect((await ask("{ movies { id title } }")).data).toEqual({ movies: [{ id: "1", title: "Movie 2" }] });
+});
+
+class Film {
+  constructor(readonly number: number) {}
+}
+
+it.each(
+  SERVERS.flatMap((server) =>
+    [
+      ["cannot be encoded", new Film(2 ** 60)],
+      ["is too large", { number: 2 ** 60, text: "x".repeat(2_000) }],
+    ].map(([what, value]) => [server, what, value] as const),
+  ),
+)("answers on %s with a value that %s although its tags cannot be derived either", async (server, _, value) => {
+  let executions = 0;
+  const { ask } = openSite({
+    typeDefs: `type Query {
+      film: Film @cached(maxAge: 60, tags: ["Film:{$result.number}"]) @cacheControl(maxAge: 60)
+      now: Int @cacheControl(maxAge: 60)
+    }
+    type Film { number: Float }`,
+    resolvers: { Query: { film: () => value, now: () => ++executions } },
+    server,
+    cache: { storage: { maxValueBytes: 1_000 } },
+  });
+  for (let nth = 1; nth <= 3; nth++) {
+    const { data, errors } = await ask("{ film { number } now }");
+    expect([data, errors]).toEqual([{ film: { number: 2 ** 60 }, now: nth }, undefined]);
+  }
+});
 
 it("stores no response with a value whose tags cannot be derived, as of a number that was rounded", async () => {
   for (const [number, seen] of [

@@ -14,6 +14,17 @@ export class Deferred<T> {
   }
 }
 
+/**
+ * Returns a promise in place of what is only promise-like, such as a query that is sent when `then`
+ * is called: it is called once, and others can wait for the promise as well.
+ */
+export function asPromise(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || types.isPromise(value)) return value;
+  return typeof (value as { readonly then?: unknown }).then === "function"
+    ? new Promise((resolve) => resolve(value))
+    : value;
+}
+
 /** Has `ask` answer at once: calls `report` once if it returns a promise, which is too late. */
 export function synchronous<Args extends readonly unknown[], Answer>(
   ask: ((...args: Args) => Answer) | undefined,

@@ -121,8 +121,30 @@ const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IRe
     () => ({ Query: { recommended: async (_: unknown, __: unknown, context: Context) => [productFor(context)] } }),
     "Query.recommended",
   ],
+  [
+    "a field that is PRIVATE by its hint, and whose resolver returns a promise-like query",
+    "directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE } extend type Query { recommended: [Product!]! @cacheControl(scope: PRIVATE) }",
+    () => ({ Query: { recommended: (_: unknown, __: unknown, context: Context) => queryFor(context) as never } }),
+    "Query.recommended",
+  ],
+  [
+    "a resolver below a PRIVATE field that returns a promise-like query",
+    "type Me { id: ID! products: [Product!]! } extend type Query { recommended: Me @cached(maxAge: 60, scope: PRIVATE) }",
+    () => ({
+      Query: { recommended: (_: unknown, __: unknown, { userId }: Context) => ({ id: userId }) },
+      Me: { products: (_: unknown, __: unknown, context: Context) => queryFor(context) as never },
+    }),
+    "Query.recommended",
+  ],
 ];
+/** Like a query of Prisma: it is sent when `then` is called. */
+const queryFor = (context: Context) => {
+  const rows = [productFor(context)];
+  // biome-ignore lint/suspicious/noThenProperty: promise-like on purpose.
+  return { then: (resolve: (rows: readonly Product[]) => unknown) => resolve(rows) };
+};
 const QUERIES: Readonly<Record<string, string>> = {
+  "a resolver below a PRIVATE field that returns a promise-like query": "{ recommended { products { id reason } } }",
   "an object within the value of a PRIVATE field": "{ recommended { shelves { best { id reason } } } }",
   "a resolver that copies what a PRIVATE field has returned": "{ recommended { products { id reason } } }",
   "a PUBLIC field that is PRIVATE by what it is made from": "{ recommended { best { id reason } } }",

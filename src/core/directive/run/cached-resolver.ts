@@ -1,4 +1,5 @@
 import type { GraphQLResolveInfo } from "graphql";
+import { asPromise } from "../../base/deferred.js";
 import { CachedError, inOneLine, messageOf } from "../../base/errors.js";
 import { executionOf } from "../../base/graphql-version.js";
 import { type KeySpace, listsByType, type Subject } from "../../keys/key.js";
@@ -68,9 +69,10 @@ export function collectingResolver(
   return (source, args, context, info) => {
     const value = resolve(source, args, context, info);
     if (!requestStates.isCollecting || requestStates.observer(context)?.collector === undefined) return value;
-    return value instanceof Promise
-      ? value.then((settled) => collect(settled, context, info))
-      : collect(value, context, info);
+    const promised = asPromise(value);
+    return promised instanceof Promise
+      ? promised.then((settled) => collect(settled, context, info))
+      : collect(promised, context, info);
   };
 }
 

@@ -1,4 +1,5 @@
 import { isPlainObject } from "../../base/built-in.js";
+import { asPromise } from "../../base/deferred.js";
 import type { ReadRequest } from "../request/request.js";
 
 /**
@@ -29,14 +30,17 @@ export class PrivateValues {
     return value;
   }
 
-  /** The same for a value or the promise of one, if `isPrivate` says so once there is a value. */
-  noteSettled<Value>(value: Value, coordinate: string, context: unknown, isPrivate?: () => boolean): Value {
-    if (!this.isAsked) return value;
+  /**
+   * The same for a value or the promise of one, if `isPrivate` says so once there is a value.
+   * Returns a promise for what is promise-like.
+   */
+  noteSettled<Value>(given: Value, coordinate: string, context: unknown, isPrivate?: () => boolean): Value {
+    if (!this.isAsked) return given;
+    const value = asPromise(given) as Value;
     const note = (settled: unknown): void => {
       if (isPrivate?.() !== false) this.note(settled, coordinate, context);
     };
-    // Noted before those who get the promise go on. Not for a promise-like object that does
-    // something whenever `then` is called.
+    // Noted before those who get the promise go on.
     if (value instanceof Promise) void value.then(note, () => undefined);
     else note(value);
     return value;
