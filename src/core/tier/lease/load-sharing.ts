@@ -4,7 +4,7 @@ import { getOrMake } from "../../base/multimap.js";
 import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import type { TierSettings } from "../request/settings.js";
-import { Waiters } from "../request/waiters.js";
+import { type Waiter, Waiters } from "../request/waiters.js";
 import type { LongTick } from "../tick/long-tick.js";
 import { TickBatch } from "../tick/tick-batch.js";
 
@@ -102,7 +102,7 @@ export class LoadSharing {
     const { nestedWaitMs } = this.#settings;
     for (let nth = 0; nth < MAX_LOADS_OF_OTHERS; nth++) {
       const load = this.#nextLoad(request, begin);
-      const leave = load.waiters.add(request.caller);
+      const leave = load.waiters.add(request.caller ?? (isNested ? PATIENT : undefined));
       if (isNested && !(await within(this.#clock, load.turn.promise, { ms: nestedWaitMs, otherwise: () => false }))) {
         // The running load may wait for this reader, so the reader cannot wait for it any longer.
         leave();
@@ -184,6 +184,9 @@ interface UnleasedLoad {
 
 /** After how many loads that fail with an error of their own caller a reader loads for itself. */
 const MAX_LOADS_OF_OTHERS = 2;
+
+/** A nested reader that nothing aborts: it leaves only if it cannot wait any longer. */
+const PATIENT: Waiter = { onLeft: () => () => undefined };
 
 /** How many loads of one key a process runs at a time. */
 const MAX_LOADS_OF_A_KEY = 2;
