@@ -241,6 +241,27 @@ describe("readers of a key that is invalidated again and again while it loads", 
   });
 });
 
+describe("readers that join the load of a value that turns out to be too large", () => {
+  it.each([0, 1_000])("get copies of it, with abandonedLoadMs: %i", async (abandonedLoadMs) => {
+    const clock = new FakeClock();
+    const { row, resolvers } = createSource();
+    const top = async () => "x".repeat(2_000 * (await resolvers.Query.top()));
+    const process = memoryWorld(() => memoryStore({ clock })).process(
+      "type Query { top: String @cached(maxAge: 60) }",
+      { Query: { top } },
+      { testing: { clock }, storage: { maxValueBytes: 1_000 }, loads: { abandonedLoadMs } },
+    );
+    const answers: Promise<unknown>[] = [];
+    for (let nth = 0; nth < 20; nth++) {
+      answers.push(dataOf(process.ask("{ top }")));
+      await settle();
+    }
+    row.loadGate.open();
+    expect(await Promise.all(answers)).toEqual(Array(20).fill({ top: "x".repeat(2_000) }));
+    expect(row.loads).toBe(1);
+  });
+});
+
 onEachStore("readers of a value that cannot be stored", (world) => {
   const listDefs = "scalar Any type Query { list: Any @cached(maxAge: 60) }";
 

@@ -219,7 +219,7 @@ export class Loads {
         const forOthers = errorForOthers(error);
         return end({ kind: "failed", error, forOthers, refusal, loadMs, begunAt, isCallersOwn, isSourceFailure });
       }
-      const result = { settings: own, loadMs, isUncacheable, waiters: start.waiters, enclosing };
+      const result = { settings: own, loadMs, isUncacheable, waiters, enclosing };
       const encode = (value: unknown, isSettled: boolean): LoadedOrPromise | Promise<LoadedOrPromise> =>
         this.#turns.run(
           () =>
