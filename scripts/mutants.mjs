@@ -22,6 +22,7 @@ const GROUPS = [
     file: "src/core/tier/entry/freshness.ts",
     tests: [
       "test/unit/tier/freshness.test.ts",
+      "test/unit/tier/value-ttl.test.ts",
       "test/behaviour/p5-bounded-staleness/stale.test.ts",
       "test/behaviour/p11-single-flight/states.test.ts",
       "test/behaviour/p5-bounded-staleness/result-control.test.ts",
@@ -31,6 +32,7 @@ const GROUPS = [
   {
     file: "src/core/tier/lease/load-sharing.ts",
     tests: [
+      "test/unit/tier/load-sharing.test.ts",
       "test/behaviour/p11-single-flight/load-sharing.test.ts",
       "test/behaviour/p7-errors-pass-through/caller-errors.test.ts",
       "test/behaviour/p1-one-load/nested-loads.test.ts",

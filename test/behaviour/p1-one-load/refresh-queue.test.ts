@@ -269,3 +269,32 @@ it("a queued refresh leaves the context of the worker as it is, and asks for no 
   expect(Object.getOwnPropertyDescriptor(context, "db")).toMatchObject({ value: 2, writable: true });
   expect(lines.filter((line) => /signal|context/i.test(line))).toEqual([]);
 });
+
+it("a refresh that has waited in the queue is as old in the memory of the worker as its lease", async () => {
+  const clock = new FakeClock();
+  const world = memoryWorld(() => memoryStore({ clock }));
+  const jobs: RefreshJob[] = [];
+  const create = (options: object) => {
+    const { cache } = world.process(
+      "type Query { a: Int }",
+      { Query: { a: () => 1 } },
+      { testing: { clock }, ...options },
+    );
+    const batch = async (ids: readonly number[]) => ids;
+    return {
+      cache,
+      movies: cache.loader<number, number>({ name: "Movie", maxAge: 60, staleWhileRevalidate: 600, batch }),
+    };
+  };
+  const web = create({ loads: { refreshQueue: (job: RefreshJob) => void jobs.push(job) } });
+  const worker = create({});
+  await web.movies({}).load(3);
+  await clock.advance(61_000);
+  await web.movies({}).load(3);
+  await clock.advance(30_000);
+  expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(true);
+  await clock.advance(29_000);
+  expect(await worker.movies({}).read(3)).toMatchObject({ outcome: "hit", ageMs: 59_000 });
+  await clock.advance(1_000);
+  expect(await worker.movies({}).read(3)).toMatchObject({ outcome: "stale", ageMs: 60_000 });
+});

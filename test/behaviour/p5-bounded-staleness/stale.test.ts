@@ -1,6 +1,7 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { partsOf } from "../../../src/core/parts.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
 const typeDefs = (maxAge = 10) => /* GraphQL */ `
@@ -211,6 +212,44 @@ describe("freshness", () => {
       expect(await read(shorter)).toBe(1);
       await clock.advance(1);
       expect([await read(shorter), await read()]).toEqual([2, 2]);
+    },
+  );
+});
+
+describe("a value of a release with a longer maxAge", () => {
+  it.each([undefined, 600])(
+    "is fresh for as long as this release says, from the store and from memory, with maxAgeLimit %s",
+    async (maxAgeLimit) => {
+      const clock = new FakeClock();
+      const world = memoryWorld(() => memoryStore({ clock }));
+      let loads = 0;
+      const release = (maxAge: number) => {
+        const { cache } = world.process("type Query { a: Int }", { Query: { a: () => 1 } }, { testing: { clock } });
+        const limit = maxAgeLimit === undefined ? {} : { maxAgeLimit };
+        const batch = async (ids: readonly number[]) => ids.map(() => ++loads);
+        const films = cache.loader<number, number>({ name: "Film", maxAge, ...limit, batch });
+        /** Returns the value, and for how long its reader was told that it is fresh. */
+        return async (): Promise<unknown> => {
+          const context = {};
+          let freshForMs: number | undefined;
+          partsOf(cache, "test").requestStates.observe(context, {
+            onRead(_, report) {
+              if (report.outcome !== "bypassed") ({ freshForMs } = report);
+            },
+          });
+          const value = await films(context).load(7);
+          await settle();
+          return [value, freshForMs];
+        };
+      };
+      const [longer, shorter] = [release(60), release(10)];
+      expect(await longer()).toEqual([1, 60_000]);
+      await clock.advance(4_000);
+      expect(await shorter()).toEqual([1, 6_000]);
+      await clock.advance(1_000);
+      expect(await shorter()).toEqual([1, 5_000]);
+      await clock.advance(5_000);
+      expect([await shorter(), loads]).toEqual([[2, 10_000], 2]);
     },
   );
 });

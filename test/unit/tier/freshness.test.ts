@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compilePolicy, type PolicySettings } from "../../../src/core/policy/policy.js";
-import { type Entry, NO_EPOCH } from "../../../src/core/store/entry.js";
-import { evaluateFreshness } from "../../../src/core/tier/entry/freshness.js";
+import { MAX_TIMER_MS } from "../../../src/core/base/clock.js";
+import { compilePolicy, type Policy, type PolicySettings } from "../../../src/core/policy/policy.js";
+import { type Entry, freshMsForWaiters, NO_EPOCH } from "../../../src/core/store/entry.js";
+import { earliestRefreshAt, evaluateFreshness, isDueEarly, ownPolicy } from "../../../src/core/tier/entry/freshness.js";
 
 const policyOf = (settings: PolicySettings) => compilePolicy({ declared: [settings], defaults: {} }).policy;
 const entryOf = (more: Partial<Entry> = {}): Entry => ({
@@ -63,6 +64,62 @@ describe("evaluateFreshness", () => {
     ]).toEqual(["stale-while-revalidate", "stale-backoff"]);
   });
 
+  it.each<[what: string, more: Partial<Entry>, now: number, expected: string]>([
+    ["the first load", { state: "pending", untilAt: 0 }, 5_000, "pending"],
+    ["a failure", { state: "failed", untilAt: 5_000 }, 4_999, "failed"],
+    ["a failure whose time is over", { state: "failed", untilAt: 5_000 }, 5_000, "absent"],
+    ["a mark", { state: "uncacheable", untilAt: 5_000 }, 4_999, "uncacheable"],
+    ["a mark whose time is over", { state: "uncacheable", untilAt: 5_000 }, 5_000, "absent"],
+    ["a value for those who waited", { freshUntilAt: freshMsForWaiters(0) }, 0, "absent"],
+    ["a softly invalidated value", { freshUntilAt: 0 }, 6_000, "stale-while-revalidate"],
+    ["a softly invalidated value, past its window", { freshUntilAt: 0 }, 15_000, "stale-if-error"],
+    [
+      "a failed refresh, soon after maxAge",
+      { hasRefreshFailed: true, freshUntilAt: 1 },
+      12_000,
+      "stale-while-revalidate",
+    ],
+    ["a failed refresh, before maxAge", { hasRefreshFailed: true, freshUntilAt: 9_000 }, 8_000, "stale-backoff"],
+    ["a value stored with a shorter maxAge", { freshUntilAt: 2_000 }, 7_500, "stale-if-error"],
+  ])("calls %s what it is", (_what, more, now, expected) => {
+    expect(evaluateFreshness(entryOf(more), policy, now)).toBe(expected);
+  });
+
+  it("serves a value whose refresh failed for the longer of its two windows", () => {
+    const patient = policyOf({ maxAge: 10, staleWhileRevalidate: 30, staleIfError: 0 });
+    const backedOff = entryOf({ hasRefreshFailed: true, freshUntilAt: 90_000 });
+    const at = (now: number) => evaluateFreshness(backedOff, patient, now);
+    expect([at(39_999), at(40_000)]).toEqual(["stale-backoff", "absent"]);
+  });
+
+  it("retries the refresh of a value that never expires if its backoff is longer than any timer", () => {
+    const forever = policyOf({ maxAge: 10, neverExpires: true });
+    const at = (freshUntilAt: number) =>
+      evaluateFreshness(entryOf({ hasRefreshFailed: true, freshUntilAt }), forever, 1_000);
+    expect([at(1_000 + MAX_TIMER_MS), at(1_001 + MAX_TIMER_MS)]).toEqual(["stale-backoff", "stale-while-revalidate"]);
+  });
+
+  it("asks for what a load has set only where that can matter", () => {
+    const entry = entryOf({ freshUntilAt: 60_000 });
+    const limited = policyOf({ maxAge: 10, maxAgeLimit: 60 });
+    const set = (own: object | undefined, now: number, by: Policy = limited) => {
+      let asked = 0;
+      const freshness = evaluateFreshness(entry, by, now, () => {
+        asked++;
+        return own;
+      });
+      return [freshness, asked];
+    };
+    expect(set({ maxAgeMs: 60_000 }, 9_999)).toEqual(["fresh", 0]);
+    expect(set({ maxAgeMs: 60_000 }, 59_999)).toEqual(["fresh", 1]);
+    expect(set({ maxAgeMs: 60_000 }, 60_000)).toEqual(["absent", 1]);
+    expect(set({ maxAgeMs: 90_000 }, 60_000)).toEqual(["absent", 1]);
+    expect(set(undefined, 59_999)).toEqual(["absent", 1]);
+    expect(set({ staleWhileRevalidateMs: 5_000 }, 12_000)).toEqual(["stale-while-revalidate", 1]);
+    expect(set({ staleWhileRevalidateMs: 2_000 }, 12_000, policy)).toEqual(["stale-if-error", 1]);
+    expect(set({ staleWhileRevalidateMs: 2_000 }, 30_000, policy)).toEqual(["absent", 0]);
+  });
+
   it("never makes an entry fresher as time passes", () => {
     const rank = ["fresh", "stale-while-revalidate", "stale-if-error", "absent"];
     const seconds = fc.nat(100);
@@ -83,5 +140,69 @@ describe("evaluateFreshness", () => {
         },
       ),
     );
+  });
+});
+
+describe("ownPolicy", () => {
+  const settings = { maxAge: 10, staleWhileRevalidate: 5 };
+
+  it.each<[PolicySettings, object, Partial<Policy>]>([
+    [settings, {}, { maxAgeMs: 10_000, staleWhileRevalidateMs: 5_000 }],
+    [settings, { maxAgeMs: 3_000, staleWhileRevalidateMs: 2_000 }, { maxAgeMs: 3_000, staleWhileRevalidateMs: 2_000 }],
+    [
+      settings,
+      { maxAgeMs: 30_000, staleWhileRevalidateMs: 9_000 },
+      { maxAgeMs: 10_000, staleWhileRevalidateMs: 5_000 },
+    ],
+    [
+      { ...settings, maxAgeLimit: 20 },
+      { maxAgeMs: 30_000, staleWhileRevalidateMs: 30_000 },
+      { maxAgeMs: 20_000, staleWhileRevalidateMs: 20_000 },
+    ],
+    [
+      { ...settings, staleWhileRevalidate: 40, maxAgeLimit: 20 },
+      { staleWhileRevalidateMs: 60_000 },
+      { maxAgeMs: 10_000, staleWhileRevalidateMs: 40_000 },
+    ],
+  ])("of %j with %j is never longer than the policy allows", (declared, own, expected) => {
+    expect(ownPolicy(policyOf(declared), own)).toMatchObject({ ...expected, neverExpires: false });
+  });
+
+  it("of a policy that never expires ends with the window that the load has set, however long", () => {
+    const forever = policyOf({ maxAge: 10, neverExpires: true });
+    expect(ownPolicy(forever, { maxAgeMs: 2_000 })).toMatchObject({ maxAgeMs: 2_000, neverExpires: true });
+    expect(ownPolicy(forever, { staleWhileRevalidateMs: 90_000 })).toMatchObject({
+      staleWhileRevalidateMs: 90_000,
+      neverExpires: false,
+    });
+  });
+});
+
+describe("an early refresh", () => {
+  const entry = { freshUntilAt: 100_000, loadMs: 1_000 };
+  const drawn = 1 - Math.exp(-1);
+
+  it("is due once the time that is left is at most what was drawn, in units of the load's time", () => {
+    const at = (now: number, earlyRefreshBeta = 1, { loadMs } = entry) =>
+      isDueEarly({ ...entry, loadMs }, { earlyRefreshBeta }, now, () => drawn);
+    expect([at(98_999), at(99_000.001)]).toEqual([false, true]);
+    expect([at(97_999, 2), at(98_000.001, 2)]).toEqual([false, true]);
+    expect([at(99_499, 1, { ...entry, loadMs: 500 }), at(99_500.001, 1, { ...entry, loadMs: 500 })]).toEqual([
+      false,
+      true,
+    ]);
+    expect([at(100_000, 0), at(100_000, 1, { ...entry, loadMs: 0 })]).toEqual([false, false]);
+  });
+
+  it("is never due before the instant that is named, and draws no number until then", () => {
+    let draws = 0;
+    const random = () => {
+      draws++;
+      return 1 - 2 ** -53;
+    };
+    const policy = { earlyRefreshBeta: 2 };
+    expect(earliestRefreshAt(entry, policy)).toBe(100_000 - 37 * 2_000);
+    expect([isDueEarly(entry, policy, earliestRefreshAt(entry, policy) - 1, random), draws]).toEqual([false, 0]);
+    expect([isDueEarly(entry, policy, 27_000, random), draws]).toEqual([true, 1]);
   });
 });

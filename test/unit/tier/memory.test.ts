@@ -98,7 +98,7 @@ function memoryWith({ maxBytes = MAX_BYTES, maxStalenessMs = 2_000 } = {}) {
   ): unknown => {
     const content = packing.encode(value) as string;
     const entry = { freshUntilAt: now + 8_000, grantedAt: now, loadMs: 1, position: 7 };
-    const shown = { entry, value, content, subjects: subjects as never, hint: undefined, readAt, now };
+    const shown = { entry, value, content, subjects: subjects as never, hint: undefined, own: undefined, readAt, now };
     return memory.put(known, of, shown) ? memory.take(known) : value;
   };
   const serves = (name: string, since = 1): boolean => memory.serves(key(name), since);

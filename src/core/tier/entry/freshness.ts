@@ -44,12 +44,11 @@ export const isServable = (freshness: Freshness): freshness is Servable => SERVA
  * Source: RFC 9111 §4.2, RFC 5861 §3 and §4.
  */
 export function evaluateFreshness(
-  entry: Entry | undefined,
+  entry: Entry,
   policy: Policy,
   now: number,
   ownOf?: (entry: Entry) => OwnFreshness | undefined,
 ): Freshness {
-  if (entry === undefined) return "absent";
   if (entry.state === "pending") return "pending";
   if (entry.state !== "value") return now < entry.untilAt ? entry.state : "absent";
   const freshness = valueFreshness(entry, policy, now);
@@ -79,6 +78,19 @@ function valueFreshness(entry: Entry, policy: Policy, now: number): Freshness {
   const staleMs = isMeasuredByAge ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
   if (staleMs < staleWhileRevalidateMs) return "stale-while-revalidate";
   return staleMs < staleIfErrorMs ? "stale-if-error" : "absent";
+}
+
+/**
+ * Returns how long a fresh value stays fresh: its entry may say longer, if a release with a longer
+ * `maxAge` has stored it. `own`: what its load has set.
+ */
+export function freshEndOf(
+  { freshUntilAt, grantedAt }: Pick<Entry, "freshUntilAt" | "grantedAt">,
+  policy: Policy,
+  own: OwnFreshness | undefined,
+): number {
+  const { maxAgeMs } = own === undefined ? policy : ownPolicy(policy, own);
+  return Math.min(freshUntilAt, grantedAt + maxAgeMs);
 }
 
 /** Returns the policy of one value: that of its field or loader with what its load has set. */

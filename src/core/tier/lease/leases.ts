@@ -60,6 +60,7 @@ export class Leases {
   async adopt(request: ReadRequest, lease: Lease): Promise<boolean> {
     const { store, modes, clock } = this.#parts;
     const { name, coordinate } = request.key;
+    const readAt = clock.now();
     const read = await store.read([name]);
     const [reading] = read.readings;
     if (reading?.kind !== "read" || reading.entry?.gen !== lease.gen) return false;
@@ -74,10 +75,10 @@ export class Leases {
     }
     const [isHeld] = await store.renew([{ key: name, token }], this.held.timesFor(1));
     if (isHeld !== true) return false;
-    // The load counts from the grant of the lease, also for its time limit.
-    const startedAt = clock.now() - (reading.now - lease.grantedAt);
-    const queued = { request, supersededAt: 0, isRefresh: true, hasValue: true, askedAt: clock.now() };
-    return this.#startLoad(queued, lease, startedAt).settled;
+    // The load counts from the grant of the lease, also for its time limit and its age in memory.
+    const grantedAt = readAt - (reading.now - lease.grantedAt);
+    const queued = { request, supersededAt: 0, isRefresh: true, hasValue: true, askedAt: grantedAt };
+    return this.#startLoad(queued, lease, grantedAt).settled;
   }
 
   /**
@@ -141,20 +142,21 @@ export class Leases {
    * lease goes with it, so it is not renewed here.
    */
   #enqueue(queued: QueuedRequest, lease: Lease): Acquired | undefined {
-    const { channel, loads, packing, underWay, settings } = this.#parts;
+    const { channel, clock, loads, packing, underWay, settings } = this.#parts;
     const { refreshQueue } = settings;
     const { request } = queued;
     // A worker could not tell that the source is of one caller.
     if (refreshQueue === undefined || loads.privateValues.originOf(request) !== undefined) return undefined;
     const job = writeJob(request, lease, packing);
     if (job === undefined) return undefined;
+    const grantedAt = clock.now();
     const enqueue = async (): Promise<unknown> => {
       try {
         await refreshQueue(await job);
         return channel.publish({ name: "refresh.enqueued", ...subjectOf(request.key) });
       } catch (error) {
         channel.publish({ name: "refresh.rejected", ...subjectOf(request.key), error });
-        return this.#startLoad(queued, lease).settled;
+        return this.#startLoad(queued, lease, grantedAt).settled;
       }
     };
     return { kind: "enqueued", isOver: underWay.add(enqueue()) };

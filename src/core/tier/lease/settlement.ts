@@ -147,7 +147,8 @@ export class Settlement {
     const entry = { grantedAt, loadMs, position, freshUntilAt: grantedAt + freshMs };
     try {
       const value = packing.decode(content);
-      memory.put(known, policy, { entry, value, content, subjects, hint, readAt: askedAt, now: grantedAt });
+      const own = loaded.settings?.freshness;
+      memory.put(known, policy, { entry, value, content, subjects, hint, own, readAt: askedAt, now: grantedAt });
     } catch {
       // A codec of the user: the next read reports it.
     }

@@ -5,9 +5,9 @@ import { type Encoded, type Packing, StoredText } from "../../codec/packing.js";
 import type { Subject } from "../../keys/key.js";
 import type { Policy } from "../../policy/policy.js";
 import type { Entry } from "../../store/entry.js";
-import type { ResponseHint } from "../../store/entry-layout.js";
+import type { OwnFreshness, ResponseHint } from "../../store/entry-layout.js";
 import type { Store } from "../../store/store.js";
-import { earliestRefreshAt } from "../entry/freshness.js";
+import { earliestRefreshAt, freshEndOf } from "../entry/freshness.js";
 import { type Copies, canBeKept, forget, isRemembered, type KnownKey, type Memos } from "../request/known-key.js";
 import { freezePlain } from "../request/value-decoder.js";
 import { prepareFor } from "../request/verdict.js";
@@ -130,12 +130,11 @@ export class Memory {
    * Keeps a fresh value. Returns whether it has kept the object itself, so that the reader who has
    * it needs a copy too. If it was invalidated meanwhile, the first hit finds out.
    */
-  put(known: KnownKey, policy: Policy, { entry, value, content, subjects, hint, readAt, now }: Shown): boolean {
+  put(known: KnownKey, policy: Policy, { entry, value, content, subjects, hint, own, readAt, now }: Shown): boolean {
     if (!canBeKept(known)) return false;
     // The store read its clock after `readAt`, so a value never expires later here than there.
     const offsetMs = now - readAt;
-    const { maxAgeMs, maxAgeLimitMs = maxAgeMs } = policy;
-    const freshUntilAt = Math.min(entry.freshUntilAt, entry.grantedAt + maxAgeLimitMs) - offsetMs;
+    const freshUntilAt = freshEndOf(entry, policy, own) - offsetMs;
     const until = Math.floor(Math.min(freshUntilAt, earliestRefreshAt(entry, policy) - offsetMs));
     if (until <= readAt) return false;
     this.drop(known);
@@ -235,6 +234,8 @@ interface Shown {
   readonly content: Encoded;
   readonly subjects: readonly Subject[];
   readonly hint: ResponseHint | undefined;
+  /** What the load has set. */
+  readonly own: OwnFreshness | undefined;
   /** When what has shown the value was sent, on the clock of this process. */
   readonly readAt: number;
   /** The store's time then. */

@@ -1,7 +1,7 @@
 import type { Key } from "../../keys/key.js";
 import type { Reading } from "../../store/store.js";
 import type { BypassReason } from "../../telemetry/events.js";
-import { isDueEarly } from "../entry/freshness.js";
+import { freshEndOf, isDueEarly } from "../entry/freshness.js";
 import type { Memory } from "../memory/memory.js";
 import type { KnownKey } from "../request/known-key.js";
 import type { ReadRequest } from "../request/request.js";
@@ -70,7 +70,7 @@ export class Reads implements ReadPath {
     if (known.until === 0 || memory === undefined || !this.isPlain) return false;
     if (memory.isLive) return memory.serves(known, this.nextRead);
     const tick = this.#openTick();
-    await tick.ready;
+    await tick.ended.promise;
     return memory.serves(known, tick.nth);
   }
 
@@ -184,8 +184,9 @@ export class Reads implements ReadPath {
     const verdict = verdictOf(request, reading, this.#parts);
     if (verdict.kind !== "serve" || verdict.freshness !== "fresh" || reading.kind === "failed") return undefined;
     const { entry, decoded } = verdict;
-    const [freshForMs, ageMs] = [entry.freshUntilAt - reading.now, reading.now - entry.grantedAt];
-    this.responder.reportServed(request, "hit", freshForMs, ageMs, decoded.parts);
+    const { now } = reading;
+    const freshForMs = freshEndOf(entry, request.policy, decoded.parts.freshness) - now;
+    this.responder.reportServed(request, "hit", freshForMs, now - entry.grantedAt, decoded.parts);
     return decoded.value;
   }
 
@@ -241,17 +242,17 @@ export class Reads implements ReadPath {
       return share({ kind: "load", freshness, superseded, endsFreshness: isSoft });
     }
     const { value, content, parts } = decoded;
-    const { hint, subjects } = parts;
+    const { hint, subjects, freshness: own } = parts;
     if (isStale || (isFresh && isDueEarly(entry, policy, now, this.#parts.random)))
       this.misses.refresh(request, entry, now, isSoft);
-    const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
+    const freshForMs = isFresh ? freshEndOf(entry, policy, own) - now : 0;
     this.responder.reportServed(request, outcomeOf(freshness, "hit"), freshForMs, now - entry.grantedAt, parts);
     request.ending?.endWith(entry);
     const readAt = cell.tick.sentAt;
     if (!isFresh || memory === undefined || known === undefined) return value;
     // Another reader of the tick has kept it, and this one has a value of its own.
     if (known.kept?.readAt === readAt) return value;
-    const isKept = memory.put(known, policy, { entry, value, content, subjects, hint, readAt, now });
+    const isKept = memory.put(known, policy, { entry, value, content, subjects, hint, own, readAt, now });
     return isKept ? memory.take(known) : value;
   }
 

@@ -3,7 +3,7 @@ import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.j
 import type { Reading } from "../../store/store.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { reportImplausible } from "../entry/entry-decoder.js";
-import type { Freshness } from "../entry/freshness.js";
+import { type Freshness, freshEndOf } from "../entry/freshness.js";
 import { implausibilityOf } from "../entry/plausible.js";
 import type { InFlightLoad } from "../lease/held-leases.js";
 import type { Acquired, Leases } from "../lease/leases.js";
@@ -384,7 +384,10 @@ export class Miss {
         // What a load returns is stored as fresh.
         if (freshness === "stale-while-revalidate" && this.#isNested) return this.#supersede(served);
         const at = now ?? served.grantedAt + served.loadMs;
-        const freshForMs = freshness === "fresh" ? Math.max(0, served.freshUntilAt - at) : 0;
+        const freshForMs =
+          freshness === "fresh"
+            ? Math.max(0, freshEndOf(served, this.request.policy, decoded.parts.freshness) - at)
+            : 0;
         const ended = outcomeOf(freshness, outcome);
         return this.#path.responder.shareDecoded(served, decoded, ended, freshForMs, at - served.grantedAt);
       }

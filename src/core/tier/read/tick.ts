@@ -1,3 +1,4 @@
+import { Deferred } from "../../base/deferred.js";
 import type { Key } from "../../keys/key.js";
 import type { Reading } from "../../store/store.js";
 import type { KnownKey } from "../request/known-key.js";
@@ -10,8 +11,7 @@ export class Tick {
   readonly cells = new Map<string, Cell>();
   /** The keys whose values in memory count if the read confirms them. */
   readonly inMemory: KnownKey[] = [];
-  readonly ready: Promise<void>;
-  resolve: () => void = () => undefined;
+  readonly ended = new Deferred<void>();
   /** Whether the store has replied, and this process knows all invalidations up to then. */
   isRead = false;
   /** When the read began, before anything was sent, on the clock of this process. */
@@ -34,11 +34,7 @@ export class Tick {
   constructor(
     readonly nth: number,
     readonly begunAt: number,
-  ) {
-    this.ready = new Promise((resolve) => {
-      this.resolve = resolve;
-    });
-  }
+  ) {}
 
   cellOf(key: Key): Cell {
     let cell = this.cells.get(key.name);
@@ -52,7 +48,7 @@ export class Tick {
   /** To be called when all cells have their readings. */
   end(longTick: LongTick): void {
     if (this.callers > PER_TURN) this.turns = longTick.turnsFor(this.callers);
-    this.resolve();
+    this.ended.resolve();
   }
 }
 
@@ -80,7 +76,7 @@ export class Cell implements DecodedHolder {
     const { tick } = this;
     this.readers++;
     const nth = tick.callers++;
-    return tick.ready.then(() => inTurn(tick.turns, nth, use));
+    return tick.ended.promise.then(() => inTurn(tick.turns, nth, use));
   }
 }
 

@@ -317,7 +317,10 @@ export class InvalidationClock extends KnownPositions {
    */
   #setKnown(epoch: string, floor: number, beginsAt: number, records: readonly ReadRecord[]): void {
     for (const { nonce } of records.slice(-MAX_RECENT)) this.#recent.add(nonce);
-    for (const oldest of [...this.#recent].slice(0, -MAX_RECENT)) this.#recent.delete(oldest);
+    for (const oldest of this.#recent) {
+      if (this.#recent.size <= MAX_RECENT) break;
+      this.#recent.delete(oldest);
+    }
     if (floor !== this.floor || epoch !== this.epoch) this.changes++;
     if (floor !== this.floor) this.raiseFloor(floor);
     this.epoch = epoch;
