@@ -50,8 +50,7 @@ export function batchCall(
 function signalOf(loads: readonly (CachedLoad | undefined)[], requestSignal: () => AbortSignal): AbortSignal {
   const cached = loads.filter((load) => load !== undefined);
   if (cached.length === 0) return requestSignal();
-  const joined = new Waiters();
-  for (const { waiters } of cached) joined.add({ onLeft: (leave) => waiters.onOver(leave) });
+  const joined = Waiters.joining(cached, (all, { waiters }) => all.add({ onLeft: (leave) => waiters.onOver(leave) }));
   if (cached.length === loads.length) return joined.signal;
   const controller = new AbortController();
   // No listener before then: it would remain at the signal until the request has ended.

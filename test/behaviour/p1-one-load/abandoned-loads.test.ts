@@ -1,5 +1,6 @@
 import { FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
+import type { BatchCall } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
 import { memoryWorld, onEachStore, type World, waitForStores } from "../../support/world.js";
 
@@ -149,5 +150,46 @@ describe("a load that all its callers have left", () => {
     caller.hangUp();
     expect(source.signals[0]?.aborted).toBe(true);
     await answer;
+  });
+});
+
+describe("a batch whose first id nobody waits for any more", () => {
+  type Ids = readonly number[];
+  it.each<[string, (ids: Ids, call: BatchCall, double: (id: number) => Promise<number>) => Promise<Ids>]>([
+    ["reads with another loader", (ids, _, double) => Promise.all(ids.map(double))],
+    [
+      "asks for its signal",
+      async (ids, call) => {
+        call.signal.throwIfAborted();
+        return ids.map((id) => 2 * id);
+      },
+    ],
+  ])("goes on for those who wait for another id when it %s", async (_, goOn) => {
+    const { cache } = memoryWorld().process("type Query { unused: Int }", {}, { loads: { abortSignal } });
+    const held = gate();
+    const calls: Ids[] = [];
+    const doubles = cache.loader<number, number>({
+      name: "Double",
+      maxAge: 60,
+      batch: async (ids) => ids.map((id) => 2 * id),
+    });
+    const films = cache.loader<number, number>({
+      name: "Film",
+      maxAge: 60,
+      batch: async (ids, context, call) => {
+        calls.push(ids);
+        await held.passed;
+        return goOn(ids, call, (id) => doubles(context).load(id));
+      },
+    });
+    const leaving = client();
+    const left = films(leaving).loadMany([1, 2]);
+    const value = films({}).load(2);
+    await vi.waitFor(() => expect(calls).toHaveLength(1));
+    leaving.hangUp();
+    await left;
+    held.open();
+    expect(await value).toBe(4);
+    expect(calls).toEqual([[1, 2]]);
   });
 });

@@ -34,6 +34,16 @@ export class Waiters {
     return waiters;
   }
 
+  /** Waiters to which `add` adds each member. They are gone once all members have left. */
+  static joining<Member>(members: readonly Member[], add: (waiters: Waiters, member: Member) => void): Waiters {
+    const waiters = new Waiters();
+    // The first member may have left by now, and be the only one so far.
+    const leave = waiters.add({ onLeft: () => () => undefined });
+    for (const member of members) add(waiters, member);
+    leave();
+    return waiters;
+  }
+
   /** How many wait. Those that come after one that never leaves count until the end. */
   get count(): number {
     return this.#hasEnded ? 0 : [...this.#leaving].reduce((sum, { count }) => sum + count, this.#staying);
@@ -310,10 +320,7 @@ export class JointLoad implements EnclosingLoad {
   }
 
   get waiters(): Waiters {
-    if (this.#waiters === undefined) {
-      this.#waiters = new Waiters();
-      for (const { waiters } of this.#loads) this.#waiters.addAll(waiters);
-    }
+    this.#waiters ??= Waiters.joining(this.#loads, (joined, { waiters }) => joined.addAll(waiters));
     return this.#waiters;
   }
 
