@@ -74,8 +74,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const { tier } = this.definition.parts;
     const names = this.#namesOf(id);
     if (this.#isForgotten(names)) return this.#read(id, names, ask);
+    this.#forgetOutdated(id, names);
     if (!(names instanceof IdKey)) return this.#remembered(id, names, tier.loads.enclosing(), ask);
-    this.#forgetOutdated(names);
     const nesting = tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, ask);
@@ -104,8 +104,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const { tier } = this.definition.parts;
     const names = this.#namesOf(id);
     if (this.#isForgotten(names)) return;
-    const key = names instanceof IdKey ? names : undefined;
-    if (key !== undefined) this.#forgetOutdated(key);
+    this.#forgetOutdated(id, names);
     if (this.#remembers) {
       const memoKey = memoKeyOf(id, names);
       const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
@@ -118,7 +117,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     }
     const observer = this.#observer;
     if (this.definition.policy.scope === "PRIVATE") observer?.onPrivate?.();
-    observer?.collector?.addPrimed(key, this.definition.policy);
+    observer?.collector?.addPrimed(names instanceof IdKey ? names : undefined, this.definition.policy);
   }
 
   /** Returns the request of an id for a worker. Undefined if it has no key. */
@@ -170,19 +169,22 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
    * Forgets what is older than its `maxAge`, or than an invalidation that this process knows: a
    * context can outlive its request, as that of a subscription does.
    */
-  #forgetOutdated(names: IdKey): void {
-    const { memoKey } = names;
+  #forgetOutdated(id: Id, names: Names): void {
+    const memoKey = memoKeyOf(id, names);
     const remembered = this.#memo.get(memoKey);
     if (remembered !== undefined && this.#isOutdated(remembered, names)) this.#memo.delete(memoKey);
     const inLoads = this.#memoInLoads.last(memoKey);
     if (inLoads !== undefined && this.#isOutdated(inLoads, names)) this.#memoInLoads.delete(memoKey);
   }
 
-  #isOutdated(remembered: Remembered, { key, tags }: IdKey): boolean {
+  #isOutdated(remembered: Remembered, names: Names): boolean {
     const { policy, parts } = this.definition;
     const { invalidations, clock, tier } = parts;
     if (clock.now() - remembered.readAt >= policy.maxAgeMs) return true;
     if (remembered.changes === invalidations.changes) return false;
+    // Without a key, nothing says which of them concern it.
+    if (!(names instanceof IdKey)) return true;
+    const { key, tags } = names;
     const position = Math.max(remembered.position, invalidations.firstPosition);
     if (!invalidations.isUntouched(position, key, tags.subjects)) return true;
     // Which tags the value has besides is not known.

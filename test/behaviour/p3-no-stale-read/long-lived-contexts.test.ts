@@ -1,22 +1,35 @@
-import { FakeClock } from "@graphql-cached/testing";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { type Cache, memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { memoryWorld, waitForStores } from "../../support/world.js";
 
 /** A loader of two processes on one store, and one of a context that lives on, as that of a subscription does. */
-function start(maxAge = 60) {
+function start(maxAge = 60, own: object = {}) {
   const clock = new FakeClock();
   const world = memoryWorld(() => memoryStore({ clock }));
   const source = { value: 1, loads: 0 };
   const batch = async (ids: readonly number[]) => ids.map(() => (source.loads++, source.value));
   const startProcess = () => {
     const process = world.process("type Query { unused: Int }", {}, { testing: { clock } });
-    const loader = process.cache.loader({ name: "Value", maxAge, tags: (id) => [`Value:${id}`], batch });
+    const loader = process.cache.loader({ name: "Value", maxAge, tags: (id) => [`Value:${id}`], batch, ...own });
     return { ...process, loader };
   };
   const here = startProcess();
   return { clock, source, values: here.loader({}), here, elsewhere: startProcess() };
 }
+
+/** What keeps a request from having a key for an id. */
+const WITHOUT_KEY: Readonly<Record<string, { readonly own: object; readonly isBypassed: boolean }>> = {
+  "the request bypasses the cache": { own: {}, isBypassed: true },
+  "no key can be made of its id": {
+    own: {
+      cacheKeyFn: () => {
+        throw new Error("no key");
+      },
+    },
+    isBypassed: false,
+  },
+};
 
 describe("a loader whose context outlives its request", () => {
   it.each<[string, (cache: Cache) => Promise<void>]>([
@@ -71,4 +84,34 @@ describe("a loader whose context outlives its request", () => {
     expect(values.load(1)).toBe(first);
     expect(source.loads).toBe(2);
   });
+
+  it.each(Object.entries(WITHOUT_KEY))(
+    "does not remember what it has read without a key once something is invalidated, or its maxAge is over: %s",
+    async (_, { own, isBypassed }) => {
+      const { clock, source, here } = start(10, own);
+      const context = {};
+      if (isBypassed) here.cache.override(context, "BYPASS");
+      const values = here.loader(context);
+      const first = values.load(1);
+      expect(await first).toBe(1);
+      expect(values.load(1)).toBe(first);
+      source.value = 2;
+      await here.cache.invalidate(isBypassed ? { loader: "Value", id: 1 } : { loader: "Value" });
+      await settle();
+      expect(await values.load(1)).toBe(2);
+      source.value = 3;
+      await clock.advance(9_999);
+      expect(await values.load(1)).toBe(2);
+      await clock.advance(1);
+      expect(await values.load(1)).toBe(3);
+      values.prime(2, 20);
+      expect(await values.load(2)).toBe(20);
+      await here.cache.invalidateTags(["Value:2"]);
+      await settle();
+      expect(await values.prime(2, 21).load(2)).toBe(21);
+      await here.cache.invalidateTags(["Value:2"]);
+      await settle();
+      expect(await values.load(2)).toBe(3);
+    },
+  );
 });
