@@ -371,7 +371,7 @@ function subjectsOfType<Id, Value, Context>(
   type: string,
   context: Context,
 ): RequestTags["subjectsOf"] {
-  const { entityTagsIn } = typeShapes.of(options.name, type);
+  const { entityTagsIn } = typeShapes.of(options, type);
   return entityTagsIn && ((value) => keys.tags(entityTagsIn(value, context)));
 }
 

@@ -51,7 +51,7 @@ export function defineLoader<Id, Value, Context>(
     ...(isUnidentified ? [`\`scope\`: PRIVATE requires ${kind.identifyMissing}`] : []),
     ...(parts.isProduction && isReplacement ? [nameTaken(kind.load)] : []),
     ...(compiled?.mistakes ?? []),
-    ...(typeof type === "string" && type !== "" ? [parts.typeShapes.want(name, type, place) ?? []].flat() : []),
+    ...(typeof type === "string" && type !== "" ? [parts.typeShapes.mistakeOf(type) ?? []].flat() : []),
   );
   if (compiled === undefined || mistakes.length > 0)
     throw optionInvalid(`${place}: ${mistakes.join("; ")}`, {
@@ -69,6 +69,7 @@ export function defineLoader<Id, Value, Context>(
   const variantOf = variantSource(making.options, names.hasOwnKey, policy, versions, parts);
   const identifyOf = (id: Id) => identify && ((object: Context) => identify(requestStates.contextOf(object), id));
   const definition = { ...making, identifyOf, policy, names, variantOf, parts };
+  parts.typeShapes.want(making.options, type);
   loaders.set(name, {
     name,
     isReplacement,
@@ -201,12 +202,13 @@ function callerLoader<Id, Value, Context>(
  * and throws `CACHED_OPTION_INVALID` before one is applied.
  */
 function variantSource<Id, Value, Context>(
-  { name, type, tags, kind }: LoaderMaking<Id, Value, Context>["options"],
+  options: LoaderMaking<Id, Value, Context>["options"],
   hasOwnKey: boolean,
   policy: Policy,
   versions: readonly string[],
   { keys, typeShapes, variants }: LoaderParts,
 ): () => Variant {
+  const { name, type, tags, kind } = options;
   const make = (shape: string): { shape: string; variant: Variant } => {
     const variant = keys.variant({
       kind: "loader",
@@ -221,7 +223,7 @@ function variantSource<Id, Value, Context>(
   };
   let known = type === undefined ? make("") : undefined;
   return () => {
-    const shape = type === undefined ? "" : typeShapes.of(name, type).shape;
+    const shape = type === undefined ? "" : typeShapes.of(options, type).shape;
     if (known?.shape !== shape) known = make(shape);
     return known.variant;
   };

@@ -1,4 +1,5 @@
 import { optionInvalid } from "../base/errors.js";
+import { type LoaderKind, placeOf } from "./loader-options.js";
 
 /**
  * The shapes and entities of the types of applied schemas, for loaders with a `type`. A loader may
@@ -8,6 +9,7 @@ import { optionInvalid } from "../base/errors.js";
 export class TypeShapes {
   /** By type name: the lookup of the schema that was applied last and has the type. */
   readonly #lookups = new Map<string, FactsLookup>();
+  /** By the name of the loader. */
   readonly #wanted = new Map<string, { readonly type: string; readonly place: string }>();
 
   /** Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */
@@ -23,21 +25,30 @@ export class TypeShapes {
   }
 
   /** Returns the mistake if schemas are applied and none has the type. */
-  want(loader: string, type: string, place: string): string | undefined {
-    if (this.#lookups.size > 0 && !this.#lookups.has(type)) return unknownType(type);
-    this.#wanted.set(loader, { type, place });
-    return undefined;
+  mistakeOf(type: string): string | undefined {
+    return this.#lookups.size > 0 && !this.#lookups.has(type) ? unknownType(type) : undefined;
+  }
+
+  /** Has schemas that are applied later checked for the type of a loader, and of none before it. */
+  want({ name, kind }: NamedLoader, type: string | undefined): void {
+    if (type === undefined) this.#wanted.delete(name);
+    else this.#wanted.set(name, { type, place: placeOf(name, kind) });
   }
 
   /** Throws `CACHED_OPTION_INVALID` if no schema has been applied. */
-  of(loader: string, type: string): TypeFacts {
+  of({ name, kind }: NamedLoader, type: string): TypeFacts {
     const lookup = this.#lookups.get(type);
     if (lookup !== undefined) return lookup(type);
     throw optionInvalid(
-      `${this.#wanted.get(loader)?.place}: \`type\`: expected a schema that has the type ${JSON.stringify(type)}, got none; call applyCached(schema, cache) before you use the loader, or set \`version\` instead`,
-      { coordinate: loader },
+      `${placeOf(name, kind)}: \`type\`: expected a schema that has the type ${JSON.stringify(type)}, got none; call applyCached(schema, cache) before you use the loader, or set \`version\` instead`,
+      { coordinate: name },
     );
   }
+}
+
+interface NamedLoader {
+  readonly name: string;
+  readonly kind: LoaderKind;
 }
 
 export interface TypeFacts {

@@ -58,6 +58,24 @@ describe("the `type` of a loader", () => {
     );
   });
 
+  it("is not asked of a schema for a loader that was refused", () => {
+    const { cache, loader, apply } = start();
+    const products = loader("Product");
+    const batch = async (ids: readonly number[]) => ids;
+    for (const name of ["Product", "Other"])
+      expect(() => cache.loader({ name, type: "Prodcut", maxAge: -1, batch })).toThrow("`maxAge`");
+    expect(apply).not.toThrow();
+    expect(() => products({})).not.toThrow();
+  });
+
+  it("is not asked of a schema for a loader in whose place another has none", () => {
+    const { cache, loader, apply } = start();
+    const replaced = loader("Prodcut");
+    cache.loader({ name: "Product", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+    expect(() => replaced({})).toThrow(`${EXPECTED} a schema that has the type "Prodcut", got none`);
+    expect(apply).not.toThrow();
+  });
+
   it("is refused when the loader is used before a schema is applied", () => {
     const { loader, apply } = start();
     const products = loader("Product");
