@@ -21,6 +21,7 @@ import {
   policySettingsOf,
   settingMistakes,
 } from "./loader-options.js";
+import type { TypeFacts } from "./type-shapes.js";
 
 /**
  * Checks the options of a loader or function, and registers it. Throws `CACHED_OPTION_INVALID` with
@@ -137,11 +138,14 @@ function callerLoader<Id, Value, Context>(
   context: Context,
 ): CachedLoader<Id, Value> {
   const { options, policy, parts, identifyOf } = definition;
-  const { contextWatch, requestStates, tier } = parts;
+  const { contextWatch, requestStates, tier, typeShapes } = parts;
   const { privateValues } = tier.loads;
   const isPrivate = policy.scope === "PRIVATE";
   // Throws now, and not with the first read, if the schema is not known.
   if (policy.maxAgeMs > 0) definition.variantOf();
+  const typeFacts = (): TypeFacts | undefined =>
+    policy.maxAgeMs === 0 || options.type === undefined ? undefined : typeShapes.of(options, options.type);
+  let knownFacts = typeFacts();
   const loaders = new Map<Identity | undefined, OwnLoader<Id, Value>>();
   const uncached = (caller: Identity | undefined): OwnLoader<Id, Value> => {
     // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
@@ -155,6 +159,10 @@ function callerLoader<Id, Value, Context>(
     if (isPrivate) tier.loads.readPrivate(options.name);
     // A load that uses a PUBLIC loader does not depend on who asks.
     const caller = contextWatch.pause(() => identityOf(identifyOf(id as Id), context));
+    const facts = typeFacts();
+    // A schema was applied since: a context can outlive that, and a function needs none.
+    if (facts !== knownFacts) loaders.clear();
+    knownFacts = facts;
     const known = loaders.get(caller);
     if (known !== undefined) return known;
     const made = policy.maxAgeMs > 0 ? new ContextLoader(definition, context, loader, caller) : uncached(caller);

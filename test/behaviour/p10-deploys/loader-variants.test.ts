@@ -1,7 +1,7 @@
 import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { GraphQLSchema } from "graphql";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 const schemaWith = (fields: string): GraphQLSchema =>
@@ -14,22 +14,62 @@ const schemaWith = (fields: string): GraphQLSchema =>
 
 const quiet = { info: () => undefined, warn: () => undefined };
 
-it("a loader takes the shape of a schema that is applied later, for example by a hot reload", async () => {
-  let loads = 0;
-  const cache = createCache({ defaultScope: "PUBLIC", logger: quiet });
-  onTestFinished(() => cache.close());
-  const batch = async (ids: readonly number[]) => ids.map(() => (loads++, { name: "Chair" }));
-  const products = cache.loader({ name: "Product", type: "Product", maxAge: 60, batch });
-  for (const [fields, expected] of [
-    ["name: String", 1],
-    ["name: String", 1],
-    ["name: String title: String", 2],
-  ] as const) {
-    applyCached(schemaWith(fields), cache);
-    await products({}).load(7);
-    await settle();
-    expect(loads).toBe(expected);
-  }
+/** By what reads a product: a function that makes it. */
+const READERS: Readonly<Record<string, (cache: Cache, load: () => object) => () => Promise<object>>> = {
+  "a loader": (cache, load) => {
+    const products = productsOf(cache, load);
+    return () => products({}).load(7);
+  },
+  "a loader whose context outlives its request": (cache, load) => {
+    const products = productsOf(cache, load);
+    const context = {};
+    return () => products(context).load(7);
+  },
+  "a function": (cache, load) => {
+    const product = cache.wrap({ name: "Product", type: "Product", maxAge: 60, load: (_id: number) => load() });
+    return () => product(7);
+  },
+};
+function productsOf(cache: Cache, load: () => object) {
+  const batch = async (ids: readonly number[]) => ids.map(load);
+  return cache.loader({ name: "Product", type: "Product", maxAge: 60, batch });
+}
+
+describe.each(Object.entries(READERS))("%s", (_, makeReader) => {
+  const start = () => {
+    const source = { loads: 0 };
+    const cache = createCache({ defaultScope: "PUBLIC", logger: quiet });
+    onTestFinished(() => cache.close());
+    const reader = makeReader(cache, () => ({ id: ++source.loads, name: "Chair" }));
+    const read = async (): Promise<number> => {
+      await reader();
+      await settle();
+      return source.loads;
+    };
+    return { cache, read };
+  };
+
+  it("takes the shape of a schema that is applied later, for example by a hot reload", async () => {
+    const { cache, read } = start();
+    for (const [fields, expected] of [
+      ["name: String", 1],
+      ["name: String", 1],
+      ["name: String title: String", 2],
+    ] as const) {
+      applyCached(schemaWith(fields), cache);
+      expect(await read()).toBe(expected);
+    }
+  });
+
+  it("has the tags of the entities that a schema which is applied later finds", async () => {
+    const { cache, read } = start();
+    applyCached(schemaWith("id: ID"), cache);
+    expect(await read()).toBe(1);
+    applyCached(schemaWith("id: ID"), cache, { entityTags: true });
+    expect(await read()).toBe(2);
+    await cache.invalidateTags(["Product:2"]);
+    expect(await read()).toBe(3);
+  });
 });
 
 describe("the `type` of a loader", () => {
