@@ -6,6 +6,7 @@ import type { PolicySettings } from "../policy/policy.js";
 import type { ResultControl } from "../tier/request/result-control.js";
 import { batchCall } from "./batch-call.js";
 import type { LoaderParts } from "./context-loader.js";
+import type { Identity } from "./identity.js";
 import { defineLoader } from "./loader-factory.js";
 import {
   aFunction,
@@ -15,6 +16,7 @@ import {
   type LoaderKind,
   placeOf,
 } from "./loader-options.js";
+import { namesOfEntry } from "./loader-target.js";
 
 /** Creates a loader whose ids are calls, each loaded by itself. Throws `CACHED_OPTION_INVALID`. */
 export function createCachedFunction<Load extends LoadFunction>(
@@ -28,7 +30,7 @@ export function createCachedFunction<Load extends LoadFunction>(
   const { name, type, load, tags, context: contextOf, identify: ofCall } = given;
   const { contextWatch } = parts;
   const ofContext = contextOf && (parts.identify as ((context: unknown) => unknown) | undefined);
-  const { loaderOf, keyOf } = defineLoader<Call, Value, object | undefined>(options, parts, {
+  const { loaderOf, rule, callerOf } = defineLoader<Call, Value, object | undefined>(options, parts, {
     options: {
       name,
       ...(type === undefined ? {} : { type }),
@@ -63,9 +65,19 @@ export function createCachedFunction<Load extends LoadFunction>(
       const call = new Call(args, given);
       return read(call, loaderOf(call.context));
     };
+  const identityIn = (call: Call): Identity => {
+    const identity = callerOf(call, call.context);
+    if (identity !== undefined) return identity;
+    throw keyUnusable(
+      `function \`${name}\`: \`clear\`: expected the arguments of a caller that has an identity, since the function is PRIVATE, got those of one that has none; pass what \`identify\` or \`context\` reads, or call cache.invalidate({ function, args, private })`,
+      { coordinate: name },
+    );
+  };
   const clear = async (...args: Args): Promise<void> => {
     const call = new Call(args, given, true);
-    await parts.invalidation.run({ keys: [keyOf(call, call.context)], tags: [] }, "hard", { via: "cache.invalidate" });
+    const owner = rule.policy.scope === "PRIVATE" ? { private: identityIn(call) } : {};
+    const names = namesOfEntry(rule, { id: args, ...owner }, parts.logger);
+    await parts.invalidation.run(names, "hard", { via: "cache.invalidate" });
   };
   const called = calling((call, loader) => loader.load(call));
   return Object.assign(called, { read: calling((call, loader) => loader.read(call)), clear });
@@ -131,7 +143,7 @@ export interface CachedFunction<Args extends readonly unknown[], Value> {
   (...args: Args): Promise<Value>;
   /** Calls it, and says how the value was read. */
   read(...args: Args): Promise<CachedRead<Value>>;
-  /** Invalidates the entry of these arguments, as `cache.invalidate` does. */
+  /** Invalidates the entry of these arguments, and rejects, as `cache.invalidate` does. */
   clear(...args: Args): Promise<void>;
 }
 

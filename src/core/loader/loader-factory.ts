@@ -1,6 +1,6 @@
 import { keyUnusable, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
-import type { Key, Variant } from "../keys/key.js";
+import type { Variant } from "../keys/key.js";
 import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
 import type { ReadReport } from "../tier/request/request.js";
 import {
@@ -10,12 +10,13 @@ import {
   type LoaderParts,
   type OwnLoader,
 } from "./context-loader.js";
-import { type Identity, identityOf, identityOfTarget } from "./identity.js";
+import { type Identity, identityOf } from "./identity.js";
 import { LoaderKeys } from "./loader-keys.js";
 import {
   type CachedLoader,
   type CachedRead,
   LOADER,
+  type LoaderRule,
   ownMistakes,
   placeOf,
   policySettingsOf,
@@ -25,7 +26,7 @@ import type { TypeFacts } from "./type-shapes.js";
 
 /**
  * Checks the options of a loader or function, and registers it. Throws `CACHED_OPTION_INVALID` with
- * all mistakes at once. `keyOf` throws `CACHED_KEY_UNUSABLE` for a caller without a key.
+ * all mistakes at once.
  */
 export function defineLoader<Id, Value, Context>(
   options: { readonly name: string; readonly type?: string },
@@ -71,7 +72,7 @@ export function defineLoader<Id, Value, Context>(
   const identifyOf = (id: Id) => identify && ((object: Context) => identify(requestStates.contextOf(object), id));
   const definition = { ...making, identifyOf, policy, names, variantOf, parts };
   parts.typeShapes.want(making.options, type);
-  loaders.set(name, {
+  const rule: LoaderRule = {
     name,
     isReplacement,
     given,
@@ -82,23 +83,20 @@ export function defineLoader<Id, Value, Context>(
     tagTextsOf: (named) => names.tagTextsOf(idOf(named)),
     doubtOf: (named) => names.doubtOf(idOf(named)),
     keyOf: (named, identity) => names.keyOf(idOf(named), identity, variantOf()),
-  });
+  };
+  loaders.set(name, rule);
   if (names.hasOwnKey && policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true)
     parts.tier.loads.privateValues.isAsked = true;
   const loaderOf = loaderPerContext(definition);
+  const callerOf = (id: Id, context: Context): Identity | undefined => identityOf(identifyOf(id), context);
   parts.requestFactories.set(name, (input, context: Context) => {
     const id = idOf(input, { context });
-    const caller = identityOf(identifyOf(id), context);
-    const request = new ContextLoader(definition, context, loaderOf(context), caller).requestFor(id);
+    const request = new ContextLoader(definition, context, loaderOf(context), callerOf(id, context)).requestFor(id);
     if (request !== undefined) return request;
     const mistake = `cache.refresh: \`${name}\`: cannot build a key for the job's id`;
     throw keyUnusable(mistake, { coordinate: name });
   });
-  const keyOf = (id: Id, context: Context): Key => {
-    const target = policy.scope === "PRIVATE" ? { private: identityOf(identifyOf(id), context) } : {};
-    return names.keyOf(id, identityOfTarget(target, { coordinate: name, policy }, kind.noun), variantOf());
-  };
-  return { loaderOf, keyOf };
+  return { loaderOf, rule, callerOf };
 }
 
 const nameTaken = (load: string): string =>

@@ -4,11 +4,11 @@ import { tagTextsOf } from "../../core/directive/compile/field-rule.js";
 import {
   checkInvalidationTarget,
   keyOfCoordinate,
-  keyOfLoader,
   targetOfCoordinate,
 } from "../../core/directive/invalidation/invalidation-target.js";
 import { type Key, nameOfSubject, type Subject } from "../../core/keys/key.js";
 import type { LoaderRule } from "../../core/loader/loader-options.js";
+import { keyOfLoader } from "../../core/loader/loader-target.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { Entry } from "../../core/store/entry.js";
 import { begunAt, holderOf } from "../../core/store/transitions.js";

@@ -223,6 +223,47 @@ describe("a function", () => {
     expect(await read()).toEqual([3, 4]);
   });
 
+  type Counting = ReturnType<typeof counting>["count"];
+  type Invalidating = (count: Counting, cache: Cache<Viewer>, args: unknown[]) => Promise<void>;
+  const INVALIDATING: readonly (readonly [string, Invalidating])[] = [
+    ["clear", (count, _, args) => count.clear(...args)],
+    ["invalidate", (_, cache, args) => cache.invalidate({ function: "count", args })],
+  ];
+
+  it.each(INVALIDATING)("reports to %s arguments of other types than those of what was read", async (_, invalidate) => {
+    const { cache, lines } = open();
+    const { count } = counting(cache);
+    await count("EUR", 2026);
+    await invalidate(count, cache, ["EUR", 2025]);
+    expect(lines).toEqual([]);
+    for (let nth = 0; nth < 2; nth++) await invalidate(count, cache, ["EUR", "2026"]);
+    expect(lines).toEqual([
+      expect.stringContaining(
+        "invalidation of function `count`: `args`: expected [string, number], as in what was read here, got [string, string]",
+      ),
+    ]);
+  });
+
+  it.each(INVALIDATING)("says to %s why arguments name no entry, and of which function", async (_, invalidate) => {
+    const { cache } = open();
+    const cause = new Error("secret");
+    const fail = (): never => {
+      throw cause;
+    };
+    const expected = "function `count`: `args`: expected an argument from which a key can be made, got one for which";
+    await expect(invalidate(counting(cache, { key: fail }).count, cache, ["EUR"])).rejects.toMatchObject({
+      code: "CACHED_KEY_UNUSABLE",
+      coordinate: "count",
+      message: `${expected} \`key\` threw an exception, the cause of this error`,
+      cause,
+    });
+    await expect(invalidate(counting(cache).count, cache, [() => 1])).rejects.toMatchObject({
+      code: "CACHED_KEY_UNUSABLE",
+      coordinate: "count",
+      message: expect.stringContaining(`${expected} there is none: `),
+    });
+  });
+
   it("remembers nothing between calls that the cache does not validate", async () => {
     const { cache, clock } = open();
     const { count } = counting(cache);
@@ -297,7 +338,12 @@ describe("a function", () => {
     expect(await Promise.all([count("alice"), count("bob")])).toEqual([4, 2]);
     await cache.invalidate({ function: "count", args: ["bob"], private: "bob" });
     expect(await Promise.all([count("alice"), count("bob")])).toEqual([4, 5]);
-    await expect(count.clear("")).rejects.toMatchObject({ code: "CACHED_KEY_UNUSABLE" });
+    await expect(count.clear("")).rejects.toMatchObject({
+      code: "CACHED_KEY_UNUSABLE",
+      coordinate: "count",
+      message:
+        "function `count`: `clear`: expected the arguments of a caller that has an identity, since the function is PRIVATE, got those of one that has none; pass what `identify` or `context` reads, or call cache.invalidate({ function, args, private })",
+    });
   });
 
   it("finds the context of a call in its arguments, where it is no part of the key, or in an AsyncLocalStorage", async () => {

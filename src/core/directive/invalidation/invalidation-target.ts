@@ -1,8 +1,8 @@
 import { CachedError, describeSetting, optionInvalid } from "../../base/errors.js";
-import { type Key, listsByType, RESPONSES, type Subject } from "../../keys/key.js";
+import { listsByType, RESPONSES, type Subject } from "../../keys/key.js";
 import { checkedTags, mistakeInTag } from "../../keys/tag-template.js";
 import { identityOfTarget } from "../../loader/identity.js";
-import type { LoaderRule } from "../../loader/loader-options.js";
+import { namesOfEntry } from "../../loader/loader-target.js";
 import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
 import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
@@ -275,44 +275,7 @@ function namesOfLoader({ loaders, logger }: CacheParts, target: LoaderTarget): I
       { coordinate: name },
     );
   if (Object.keys(target).length === 1) return wholeOf(name);
-  const key = keyOfLoader(rule, target);
-  const { noun, input } = rule.kind;
-  const doubt = rule.doubtOf(target.id);
-  if (doubt !== undefined)
-    logger.warn(
-      `graphql-cached: invalidation of ${noun} \`${name}\`: \`${input === "id" ? input : "args"}\`: ${doubt}`,
-    );
-  return { keys: [key], tags: [] };
-}
-
-/**
- * Returns the key that `target` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is
- * missing, or makes no key.
- */
-export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
-  const { loader: name, id } = target;
-  const { noun } = rule.kind;
-  const property = noun === "loader" ? "id" : "args";
-  const reject = (mistake: string, cause?: unknown): never => {
-    throw new CachedError("CACHED_KEY_UNUSABLE", `${noun} \`${name}\`: ${mistake}`, {
-      coordinate: name,
-      ...(cause === undefined ? {} : { cause }),
-    });
-  };
-  if (id === undefined)
-    reject(
-      `\`${property}\`: expected the ${property} of the entry, got nothing; pass it, or \`${noun}\` alone to invalidate every entry`,
-    );
-  const identity = identityOfTarget(target, { coordinate: name, policy: rule.policy }, noun);
-  try {
-    return rule.keyOf(id, identity);
-  } catch (cause) {
-    if (cause instanceof CachedError && cause.code === "CACHED_OPTION_INVALID") throw cause;
-    return reject(
-      `\`${property}\`: expected an ${rule.kind.input} from which a key can be made, got one for which ${cause instanceof CachedError ? `there is none: ${cause.message}` : `\`${rule.kind.key}\` threw an exception, the cause of this error`}`,
-      cause,
-    );
-  }
+  return namesOfEntry(rule, target, logger);
 }
 
 /**
