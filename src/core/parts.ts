@@ -7,7 +7,6 @@ import type { AppliedRules } from "./schema-rules.js";
 import type { FailOpenStore } from "./store/fail-open-store.js";
 import type { ContextReadLog } from "./telemetry/context-read-log.js";
 import type { Counters } from "./telemetry/counters.js";
-import type { Logger } from "./telemetry/log-listener.js";
 import type { ListedTags } from "./tier/invalidation/listed-tags.js";
 import type { Leases } from "./tier/lease/leases.js";
 import type { ReadRequest } from "./tier/request/request.js";
@@ -43,7 +42,6 @@ export interface CacheParts extends LoaderParts {
   readonly errorBackoffMs: number;
   readonly packing: Packing;
   readonly counters: Counters;
-  readonly onceLog: Logger;
   readonly rules: AppliedRules;
   readonly resolvers: KnownResolvers;
   /** What it has found, until it is logged. Adapters log it when a request has ended. */

@@ -20,7 +20,7 @@ export function createLoaderFactory<Id, Value, Context>(
     identify: parts.identify as ((context: Context) => unknown) | undefined,
     originOf: (id) => id,
     idOf: (id) => id as Id,
-    mayExist: exists && batchExistence(exists, parts),
+    mayExist: exists && batchExistence(exists, `${placeOf(options.name, LOADER)}: \`exists\``, parts),
   }).loaderOf;
 }
 

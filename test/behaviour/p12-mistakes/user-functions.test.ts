@@ -213,6 +213,79 @@ it("requests that wait for one load do not share its object if the codec cannot 
   expect(new Set(read).size).toBe(3);
 });
 
+describe("an `exists` guard", () => {
+  const line = (place: string, got: string): string =>
+    `${place}: expected \`has\` to return an array with true or false for each id, in their order, got ${got}; meanwhile ids count as existing; return true where the answer is not known`;
+  /** Loads ids one after the other with a guard, and returns what was logged. */
+  const warningsWith = async (has: unknown, ids: readonly number[] = [1, 2]): Promise<readonly string[]> => {
+    const { cache, warnings } = listen();
+    const films = cache.loader({ name: "Film", maxAge: 60, exists: { has: has as never }, batch });
+    for (const id of ids) expect(await films({}).load(id)).toBe(id);
+    return warnings;
+  };
+
+  type Ids = readonly number[];
+  const WRONG: readonly (readonly [what: string, has: unknown, got: string])[] = [
+    ["throws", fails(new TypeError("secret")), "an exception (TypeError)"],
+    ["rejects", rejects, "an exception (Error)"],
+    ["returns nothing", () => undefined, "undefined"],
+    ["returns a set", async (ids: Ids) => new Set(ids), "an instance of Set"],
+    ["returns a text", () => "secret", "a string"],
+    ["returns another number of answers", async () => [], "an array of another length"],
+    ["returns promises", (ids: Ids) => ids.map(rejects), "an array with an instance of Promise"],
+    ["returns numbers", async (ids: Ids) => ids.map(() => 0), "an array with a number"],
+    ["returns rows", async (ids: Ids) => ids.map((id) => ({ id })), "an array with an object"],
+    ["takes the ids from their list", (ids: number[]) => ids.splice(0).map(() => true), "an exception (TypeError)"],
+  ];
+
+  it.each(WRONG)("that %s is reported once, and its ids are loaded", async (_, has, got) => {
+    expect(await warningsWith(has)).toEqual([line('cache.loader("Film"): `exists`', got)]);
+  });
+
+  it.each(WRONG)("of a field that %s is reported once, and its ids are loaded", async (_, has, got) => {
+    const { cache, warnings } = listen();
+    const sdl = "type Query { film(id: Int!): Int @cached(maxAge: 60) }";
+    const schema = applyCached(schemaOf(sdl, { Query: { film: (_: unknown, { id }: { id: number }) => id } }), cache, {
+      exists: { "Query.film": { id: "$args.id", guard: { has: has as never } } },
+    });
+    for (const id of [1, 2])
+      expect(await graphql({ schema, source: `{ film(id: ${id}) }`, contextValue: {} })).toEqual({
+        data: { film: id },
+      });
+    expect(warnings).toEqual([line('applyCached: `exists["Query.film"].guard`', got)]);
+  });
+
+  it.each([
+    ["cannot reach its store", [fails(Object.assign(new Error("secret"), { code: "ECONNREFUSED" }))]],
+    ["runs into a time limit of its own", [fails(new DOMException("secret", "TimeoutError"))]],
+    ["fails after it has answered", [(ids: Ids) => ids.map(() => true), rejects]],
+  ] as const)("that %s is not reported", async (_, answers) => {
+    let calls = 0;
+    const has = (ids: Ids): unknown => (answers[Math.min(calls++, answers.length - 1)] as (ids: Ids) => unknown)(ids);
+    expect(await warningsWith(has, [1, 2, 3])).toEqual([]);
+  });
+
+  it("that changes the list of ids is reported in production, where it can", async () => {
+    vi.stubEnv("NODE_ENV", "production");
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { cache, warnings } = listen();
+    const exists = { has: async (ids: Ids) => (ids as number[]).reverse().map(() => false) };
+    const films = cache.loader({ name: "Film", maxAge: 60, exists, batch });
+    expect(await films({}).loadMany([1, 2])).toEqual([1, 2]);
+    expect(warnings).toEqual([line('cache.loader("Film"): `exists`', "a list of ids that it has changed")]);
+  });
+
+  it("that takes too long is not reported", async () => {
+    const clock = new FakeClock();
+    const { cache, warnings } = listen({ testing: { clock }, leases: { leaseWaitMs: 1_000 } });
+    const exists = { has: () => new Promise<never>(() => undefined) };
+    const value = cache.loader({ name: "Film", maxAge: 60, exists, batch })({}).load(1);
+    await clock.advance(1_100);
+    expect(await value).toBe(1);
+    expect(warnings).toEqual([]);
+  });
+});
+
 it("reads of values that do not exist leave nothing that listens to the signal of their request", async () => {
   const add = AbortListeners.prototype.add;
   let listening = 0;

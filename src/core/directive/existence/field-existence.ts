@@ -2,7 +2,7 @@ import { type GraphQLObjectType, type GraphQLSchema, isNonNullType } from "graph
 import { describeSetting } from "../../base/errors.js";
 import { idText } from "../../keys/canonical.js";
 import { EACH, type Path, parsePath, readPath } from "../../keys/path.js";
-import { batchExistence, type ExistenceGuard, type ExistenceParts } from "../../loader/existence.js";
+import { batchExistence, type ExistenceGuard } from "../../loader/existence.js";
 import type { CacheParts } from "../../parts.js";
 import type { SchemaRules } from "../../schema-rules.js";
 import { recordOption, refuseMistakes } from "../compile/apply-options.js";
@@ -57,15 +57,15 @@ export function existenceChecks(
     if (mistake !== undefined) mistakes.push(`\`${place}.id\`: ${mistake}`);
     else if (mistakes.length === 0) {
       const isId = isIdType(typeAt(path as Path, found.type as GraphQLObjectType, field));
-      checks.set(coordinate, checkOf(path as Path, isId, guard as ExistenceGuard<unknown>, parts));
+      const check = batchExistence(guard as ExistenceGuard<unknown>, `applyCached: \`${place}.guard\``, parts);
+      checks.set(coordinate, checkOf(path as Path, isId, check));
     }
   }
   refuseMistakes(...mistakes);
   return checks;
 }
 
-function checkOf(path: Path, isId: boolean, guard: ExistenceGuard<unknown>, parts: ExistenceParts): ExistenceCheck {
-  const check = batchExistence(guard, parts);
+function checkOf(path: Path, isId: boolean, check: (id: unknown) => Promise<boolean>): ExistenceCheck {
   return ({ args, source }) => {
     const [value] = readPath(path, { args, source });
     const id = isId ? (idText(value) ?? value) : value;
