@@ -6,11 +6,11 @@ import {
   checkWriteTarget,
   type InvalidateTarget,
   invalidatedSubjects,
+  meantTags,
   namesOfInvalidation,
   namesOfOneEntry,
 } from "./core/directive/invalidation/invalidation-target.js";
 import { nameOfSubject, RESPONSES } from "./core/keys/key.js";
-import { checkedTags } from "./core/keys/tag-template.js";
 import { createLoaderFactory } from "./core/loader/batched-loader.js";
 import {
   type CachedFunction,
@@ -117,11 +117,11 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 
   /**
    * Returns what an invalidation of tags purges: digests as in the headers `Cache-Tag` and
-   * `Surrogate-Key`, the same in all processes. Throws `CACHED_OPTION_INVALID` for anything but an
-   * array of non-empty strings.
+   * `Surrogate-Key`, the same in all processes. Throws `CACHED_OPTION_INVALID` for what
+   * `invalidateTags` refuses.
    */
   edgeTags(tags: readonly string[]): string[] {
-    return this.#parts.keys.invalidatedTags(checkedTags(tags, "cache.edgeTags")).map(nameOfSubject);
+    return this.#parts.keys.invalidatedTags(meantTags(tags, "cache.edgeTags")).map(nameOfSubject);
   }
 
   /**

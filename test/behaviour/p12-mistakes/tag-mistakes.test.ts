@@ -3,7 +3,7 @@ import { graphql } from "graphql";
 import { type ApplyCachedOptions, applyCached, type Cache, resultControl } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
-import { listen, mistakeIn, schemaOf } from "../../support/listen.js";
+import { errorOf, listen, mistakeIn, schemaOf } from "../../support/listen.js";
 
 describe("a tag that is written as a key is, or as text of JavaScript", () => {
   const expected = "expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got";
@@ -290,6 +290,15 @@ describe("a tag that cannot be meant", () => {
     }
   });
 
+  it.each(GIVEN)("is refused by cache.edgeTags, alone and among others: %s", (tag, problem) => {
+    const { cache } = listen();
+    for (const tags of [[tag], ["Movie:1", tag]])
+      expect(errorOf(() => cache.edgeTags(tags))).toMatchObject({
+        code: "CACHED_OPTION_INVALID",
+        message: `cache.edgeTags: ${problem}`,
+      });
+  });
+
   it.each(PLAIN)("is refused at start-up in @cached and @invalidates: %s", (tag, problem) => {
     expect(mistakeIn(`type Query { a: Int } type Mutation { b: Int @invalidates(tags: ["${tag}"]) }`)).toBe(
       `@invalidates on \`Mutation.b\`: ${problem}`,
@@ -318,6 +327,7 @@ describe("a tag that cannot be meant", () => {
     "is not one that only contains such a word or sign: %s",
     async (tag) => {
       for (const call of Object.values(CALLS)) await call(listen().cache, [tag]);
+      expect(listen().cache.edgeTags([tag])).not.toEqual([]);
       expect(mistakeIn(`type Query { a: Int @cached(maxAge: 1, tags: ["${tag}"]) }`)).toBe("accepted");
     },
   );

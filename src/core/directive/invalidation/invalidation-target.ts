@@ -290,10 +290,10 @@ function namesOfLoader({ loaders, logger }: CacheParts, target: LoaderTarget): I
  * so that they do not stop the others.
  */
 export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: string): Subject[] {
-  const tags = checkedTags(given, caller);
+  const isOfOutbox = caller === "outbox";
+  const tags = isOfOutbox ? checkedTags(given, caller) : meantTags(given, caller);
   for (const [nth, tag] of tags.entries()) {
-    const mistake = mistakeInTag(tag, false);
-    if (mistake !== undefined && caller !== "outbox") throw optionInvalid(`${caller}: ${mistake}`);
+    const mistake = isOfOutbox ? mistakeInTag(tag, false) : undefined;
     const problem = mistake ?? (nth < MAX_COMPARED ? problemOf(parts, tag) : undefined);
     if (problem !== undefined) parts.channel.mistaken(null, optionInvalid(`${caller}: ${problem}`));
   }
@@ -302,6 +302,16 @@ export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: s
     (list) => (listedTags.allowCall(list.length) ? undefined : keys.beginningsOf(list)) ?? keys.invalidatedTags(list),
   );
   return [...new Set(changed)];
+}
+
+/** Returns each tag once. Throws `CACHED_OPTION_INVALID` unless they can be meant as tags. */
+export function meantTags(given: unknown, caller: string): readonly string[] {
+  const tags = checkedTags(given, caller);
+  for (const tag of tags) {
+    const mistake = mistakeInTag(tag, false);
+    if (mistake !== undefined) throw optionInvalid(`${caller}: ${mistake}`);
+  }
+  return tags;
 }
 
 /** The most tags of a call that are compared with those that values can have, which takes long. */
