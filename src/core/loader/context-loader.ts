@@ -357,7 +357,6 @@ function memoKeyOf(id: unknown, names: Names): unknown {
 function toldBy(observer: Observer | undefined, ask: Ask | undefined): Observer | undefined {
   if (ask === undefined) return observer;
   return {
-    collector: observer?.collector,
     onRead(coordinate, report, info, key) {
       ask(report);
       observer?.onRead(coordinate, report, info, key);

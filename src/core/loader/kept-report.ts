@@ -1,4 +1,3 @@
-import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Memory } from "../tier/memory/memory.js";
@@ -34,6 +33,6 @@ function reportKept(observer: Observer, { key, kept }: KnownKey, memory: Memory,
       key.coordinate,
       servedReport({ policy, tags: NO_TAGS }, "hit", freshUntilAt - now, now - grantedAt, kept),
       info,
-      key as Key,
+      key,
     );
 }
