@@ -6,6 +6,7 @@ const typeDefs = /* GraphQL */ `
     post: Post @cacheControl(maxAge: 60)
     feed: [Entry!]! @cacheControl(maxAge: 60)
     lazy: Post @cacheControl(maxAge: 60)
+    broken: Post @cacheControl(maxAge: 60)
   }
   type Mutation { rename(id: ID!): User }
   union Entry = Post | User
@@ -13,6 +14,10 @@ const typeDefs = /* GraphQL */ `
   type Comment @cacheControl(maxAge: 60) { text: String by: User }
   type User @cacheControl(maxAge: 60) { id: ID! name: String }
 `;
+
+const fail = (): never => {
+  throw new Error("no connection");
+};
 
 function open(server: SiteOptions["server"], entityTags = true) {
   let executions = 0;
@@ -30,6 +35,7 @@ function open(server: SiteOptions["server"], entityTags = true) {
       post: counted(post),
       feed: counted(() => [post(), user("4")]),
       lazy: counted(() => ({ ...post(), comments: () => post().comments })),
+      broken: counted(() => ({ ...post(), comments: { [Symbol.iterator]: fail } })),
     },
     Post: { author: () => user("2") },
     Mutation: {
@@ -78,6 +84,14 @@ describe.each(SERVERS)("with entity tags, a response on %s", (server) => {
     await ask(query);
     await ask(query);
     expect(executions()).toBe(2);
+  });
+
+  it("is answered, and not stored, if a list that is not selected fails", async () => {
+    const { ask, executions } = open(server);
+    for (const times of [1, 2]) {
+      expect(await ask("{ broken { id } }")).toMatchObject({ data: { broken: { id: "1" } } });
+      expect(executions()).toBe(times);
+    }
   });
 
   it("is stored without them if entity tags are not used, and kept for its age", async () => {

@@ -447,6 +447,30 @@ it("a place where a mutation cannot look into its results is reported once, alth
   ]);
 });
 
+/** A value that cannot even be asked whether it is a list. */
+function revokedList(): unknown {
+  const { proxy, revoke } = Proxy.revocable([], {});
+  revoke();
+  return proxy;
+}
+
+const failToRead = (): never => {
+  throw new Error("no connection");
+};
+
+it.each<[what: string, movies: () => unknown]>([
+  ["a list whose iterator cannot be made", () => ({ [Symbol.iterator]: failToRead })],
+  ["a list whose iterator fails", () => ({ [Symbol.iterator]: () => ({ next: failToRead }) })],
+  ["a list behind a revoked Proxy", revokedList],
+])("a mutation invalidates what it returns beside %s, which is reported once", async (_, movies) => {
+  const changed = () => ({ movie: { id: 7 }, movies: movies() });
+  const { isInvalidated, lines } = exchange(MOVIE, () => ({ movie: { id: 7 } }), changed);
+  expect(await isInvalidated()).toBe(true);
+  expect(lines.filter((line) => line.startsWith("warn"))).toEqual([
+    expect.stringContaining("expected the entities at `Changed.movies`, got an error ("),
+  ]);
+});
+
 describe("the type of an entity of an interface or union", () => {
   const types = /* GraphQL */ `
     type Cached { node: Node }

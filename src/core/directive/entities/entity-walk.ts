@@ -141,7 +141,16 @@ class EntityWalk {
     for (const item of items) this.#push(item, placeOfItem);
   }
 
+  /** An accessor or iterator can throw, which must not hide the other entities. */
   #visit(value: object, place: Place): void {
+    try {
+      this.#visitValue(value, place);
+    } catch (error) {
+      this.obstacles.set(place.coordinate, { kind: "an error", error });
+    }
+  }
+
+  #visitValue(value: object, place: Place): void {
     if (Array.isArray(value)) this.#pushItems(value, place);
     // GraphQL reports it as the error of its field.
     else if (isError(value)) return;
