@@ -76,7 +76,7 @@ describe("Memory that counts for two seconds, during a fault", () => {
       /** Writes to the source and invalidates both values by another process. Returns when that was confirmed. */
       write: async (): Promise<number> => {
         version++;
-        await other.cache.invalidate({ coordinate: "Query.byKey" });
+        await other.cache.invalidate({ coordinate: "Query.byKey", args: {} });
         await other.cache.invalidateTags(["T"]);
         return performance.now();
       },

@@ -83,7 +83,7 @@ describe.each(PACKAGES)("Memory that counts for two seconds, with a client of $n
     await untilInMemory(one, query);
     const first = (await dataOf(one.ask(query))) as { found: number };
     await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 2);
-    await other.cache.invalidate({ coordinate: "Query.top" });
+    await other.cache.invalidate({ coordinate: "Query.top", args: {} });
     await other.cache.invalidateTags(["T", `R:${first.found}`]);
     await until("all three are new", async () => {
       const now = (await dataOf(one.ask(query))) as { top: number[]; tagged: number; found: number };

@@ -69,7 +69,7 @@ describe("A misbehaving memcached", () => {
   it("serves no value to others that was invalidated during its load, by tag or by key", async () => {
     for (const invalidate of [
       (cache: Process["cache"]) => cache.invalidateTags(["T"]),
-      (cache: Process["cache"]) => cache.invalidate({ coordinate: "Query.tagged" }),
+      (cache: Process["cache"]) => cache.invalidate({ coordinate: "Query.tagged", args: {} }),
     ]) {
       await client.cmd("flush_all");
       const shared = createSite();

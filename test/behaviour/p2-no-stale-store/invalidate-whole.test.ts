@@ -2,7 +2,7 @@ import { settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import { fleet, type Shop, Source } from "../../support/shop.js";
-import { memoryWorld, onEachStore } from "../../support/world.js";
+import { dataOf, memoryWorld, onEachStore, type Process, waitForStores } from "../../support/world.js";
 
 onEachStore("cache.invalidate of a whole field", (world) => {
   it("reaches the entries of all arguments, identities, selections and releases, and no other field", async () => {
@@ -31,6 +31,26 @@ onEachStore("cache.invalidate of a whole field", (world) => {
       await shop.cache.invalidate({ coordinate });
     expect([await readAll(), source.loads]).toEqual([same(2, 1), 15]);
   });
+
+  it.each(["", ', key: ["$args", "$selection"]'])(
+    "reaches the entries of a release that has added an argument, from one in which the field has none, with %j",
+    async (key) => {
+      const shared = world();
+      let version = 1;
+      const [old, next] = ["", "(locale: String)"].map((args) =>
+        shared.process(`type Query { settings${args}: Int @cached(maxAge: 60${key}) }`, {
+          Query: { settings: () => version },
+        }),
+      ) as [Process, Process];
+      const read = () => dataOf(next.ask('{ settings(locale: "de") }'));
+      await read();
+      await waitForStores(next);
+      version = 2;
+      expect(await read()).toEqual({ settings: 1 });
+      await old.cache.invalidate({ coordinate: "Query.settings" });
+      expect(await read()).toEqual({ settings: 2 });
+    },
+  );
 
   it("invalidates a loader, one entry of it, or the entry of one identity", async () => {
     const shared = world();

@@ -228,9 +228,8 @@ export function namesOfInvalidation(parts: CacheParts, target: InvalidateTarget)
     return namesOfLoader(parts, { loader, ...(args === undefined ? {} : { id: args }), ...others });
   }
   if (target.coordinate === RESPONSES && Object.keys(target).length === 1) return wholeOf(RESPONSES);
-  const rule = parts.rules.fields.get(target.coordinate);
-  if (rule === undefined || Object.keys(target).length > 1 || hasOneEntry(rule)) return namesOfTarget(parts, target);
-  return wholeOf(target.coordinate);
+  const isWhole = parts.rules.fields.has(target.coordinate) && Object.keys(target).length === 1;
+  return isWhole ? wholeOf(target.coordinate) : namesOfTarget(parts, target);
 }
 
 /**
@@ -245,8 +244,12 @@ export function namesOfOneEntry(
   const names = namesOfInvalidation(parts, target);
   const [whole] = names.coordinates ?? [];
   if (whole === undefined) return names;
-  // A part of the key that is missing is the better message.
-  if ("coordinate" in target) namesOfTarget(parts, target);
+  if ("coordinate" in target) {
+    // A part of the key that is missing is the better message.
+    const ofOne = namesOfTarget(parts, target);
+    const rule = parts.rules.fields.get(target.coordinate);
+    if (rule !== undefined && hasOneEntry(rule)) return ofOne;
+  }
   throw new CachedError(
     "CACHED_KEY_UNUSABLE",
     `${caller}: expected a target that names one entry of \`${whole}\`, got one that names all of them; ${"loader" in target ? "pass `id`" : "function" in target ? "pass `args`" : "pass the parts of the key, such as `args: {}`"}, or ${otherwise} to invalidate all entries`,
@@ -256,10 +259,7 @@ export function namesOfOneEntry(
 
 const wholeOf = (coordinate: string): InvalidationNames => ({ keys: [], tags: [], coordinates: [coordinate] });
 
-/**
- * Whether the key of a field has no parts: its only entry is named, which costs less than all
- * entries.
- */
+/** Whether the key of a field has no parts in this release: its coordinate names an entry. */
 const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   args.length === 0 &&
