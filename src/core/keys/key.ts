@@ -53,7 +53,8 @@ export function createKeySpace(
     tags: (texts: readonly string[]): readonly Subject[] => [...new Set(texts.flatMap(subjectsOfTag))],
     /** What an invalidation of these tags changes: the tags, and their type tags. */
     invalidatedTags(texts: readonly string[]): Subject[] {
-      const types = texts.flatMap((text) => typeOfTag(text) ?? []).map(typeTag);
+      const spelled = normalizeTag === undefined ? texts : [...texts, ...texts.map(normalizeTag)];
+      const types = spelled.flatMap((text) => typeOfTag(text) ?? []).map(typeTag);
       const all = [...new Set([...texts, ...types])];
       // Values of processes without the option have the tag as it is given.
       const given = normalizeTag === undefined ? [] : all.map(subjectOf);

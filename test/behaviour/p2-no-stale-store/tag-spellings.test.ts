@@ -78,6 +78,33 @@ describe("spellings of tags that the option normalizeTag makes one", () => {
     );
   });
 
+  it.each<[what: string, call: (process: Process) => Promise<unknown>]>([
+    ["cache.invalidateTags", ({ cache }) => cache.invalidateTags(["urn:movie:7"])],
+    ["cache.mutate", ({ cache }) => cache.mutate({ tags: ["urn:movie:7"] }, () => undefined)],
+    ["@invalidates", ({ ask }) => dataOf(ask("mutation { rate(id: 7) }"))],
+  ])("reach the values with too many entities to have the tag of each, by %s", async (_, call) => {
+    let loads = 0;
+    const process = memoryWorld().process(
+      `type Query { movies: [Movie!] @cached(maxAge: 60) }
+       type Mutation { rate(id: ID!): Boolean @invalidates(tags: ["urn:movie:{$args.id}"]) }
+       type Movie { id: ID! }`,
+      {
+        Query: { movies: () => (loads++, Array.from({ length: 101 }, (__, id) => ({ id }))) },
+        Mutation: { rate: () => true },
+      },
+      { invalidation: { normalizeTag: (tag) => tag.replace(/^urn:movie:/, "Movie:") } },
+      { entityTags: true },
+    );
+    const read = () => dataOf(process.ask("{ movies { id } }"));
+    await read();
+    await waitForStores(process);
+    await read();
+    expect(loads).toBe(1);
+    await call(process);
+    await read();
+    expect(loads).toBe(2);
+  });
+
   it.each([
     ["reach the values of a release without the option, by the spelling that is given", "movie", false, 2],
     ["are not served to a release with another form of tags", "found", true, 1],
