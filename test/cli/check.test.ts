@@ -170,7 +170,7 @@ describe("graphql-cached check", () => {
 
   it("takes the options of createCache and of applyCached from a module", async () => {
     const config = file(
-      'export default { defaults: { maxAge: 60 }, applyCached: { policies: { "Query.b": { negativeMaxAge: 90 } } } };',
+      'export default { defaults: { maxAge: 60 }, applyCached: { policies: { "Query.b": { maxAge: 60, negativeMaxAge: 90 } } } };',
       "mjs",
     );
     const { out } = await checkSdl("type Query { a: Int @cached(scope: PRIVATE) b: Int }", "--config", config);

@@ -1,7 +1,7 @@
 import { keyUnusable, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import type { Variant } from "../keys/key.js";
-import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
+import { compilePolicy, contradictions, type Policy, secondsDoubts } from "../policy/policy.js";
 import type { ReadReport } from "../tier/request/request.js";
 import {
   ContextLoader,
@@ -52,7 +52,7 @@ export function defineLoader<Id, Value, Context>(
     ...ownMistakes(options, kind),
     ...(isUnidentified ? [`\`scope\`: PRIVATE requires ${kind.identifyMissing}`] : []),
     ...(parts.isProduction && isReplacement ? [nameTaken(kind.load)] : []),
-    ...(compiled?.mistakes ?? []),
+    ...(compiled === undefined ? [] : [...compiled.mistakes, ...contradictions(settings)]),
     ...(typeof type === "string" && type !== "" ? [parts.typeShapes.mistakeOf(type) ?? []].flat() : []),
   );
   if (compiled === undefined || mistakes.length > 0)

@@ -22,20 +22,6 @@ export function compilePolicy(sources: {
     );
   const maxAge = settings.maxAge ?? 0;
   if (settings.scope === undefined && settings.maxAge !== 0) mistakes.push(SCOPE_MISSING);
-  // An inherited negativeMaxAge yields to a shorter maxAge, and an inherited maxAgeLimit to a
-  // longer one. If both are declared, the contradiction is reported.
-  if (declared.negativeMaxAge !== undefined && declared.negativeMaxAge > maxAge)
-    mistakes.push(
-      `\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${declared.negativeMaxAge}`,
-    );
-  if (declared.maxAgeLimit !== undefined && maxAge === 0)
-    mistakes.push(
-      `\`maxAgeLimit\`: expected nothing with \`maxAge: 0\`, which turns caching off, got ${declared.maxAgeLimit}; set \`maxAge\` to at least 1`,
-    );
-  else if (declared.maxAgeLimit !== undefined && declared.maxAgeLimit < maxAge)
-    mistakes.push(
-      `\`maxAgeLimit\`: expected an integer of at least \`maxAge\` (${maxAge}), got ${declared.maxAgeLimit}`,
-    );
   const policy: Policy = {
     maxAgeMs: maxAge * 1000,
     staleWhileRevalidateMs: (settings.staleWhileRevalidate ?? 0) * 1000,
@@ -190,6 +176,25 @@ export function settingsMistakes(
     const expected = isAbsent(value) ? undefined : CHECKS[setting as keyof PolicySettings](value);
     if (expected !== undefined) mistakes.push(`\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`);
   }
+  return mistakes;
+}
+
+/**
+ * Returns what is wrong with valid settings that are written together. One of another layer yields:
+ * a negativeMaxAge to a shorter maxAge, and a maxAgeLimit to a longer one.
+ */
+export function contradictions(settings: PolicySettings): string[] {
+  const { maxAge, negativeMaxAge, maxAgeLimit } = mergeSettings(settings);
+  const mistakes: string[] = [];
+  if (maxAge === undefined) return mistakes;
+  if (negativeMaxAge !== undefined && negativeMaxAge > maxAge)
+    mistakes.push(`\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${negativeMaxAge}`);
+  if (maxAgeLimit !== undefined && maxAge === 0)
+    mistakes.push(
+      `\`maxAgeLimit\`: expected nothing with \`maxAge: 0\`, which turns caching off, got ${maxAgeLimit}; set \`maxAge\` to at least 1`,
+    );
+  else if (maxAgeLimit !== undefined && maxAgeLimit < maxAge)
+    mistakes.push(`\`maxAgeLimit\`: expected an integer of at least \`maxAge\` (${maxAge}), got ${maxAgeLimit}`);
   return mistakes;
 }
 

@@ -109,6 +109,32 @@ describe("policies by coordinate", () => {
     expect(loads.latest).toBe(2);
   });
 
+  const ON_FIELD = (more: string) => generated.replace("latest: Movie", `$& @cached(maxAge: 60, ${more})`);
+  const ON_TYPE = (more: string) => generated.replace("type Movie implements Node", `$& @cached(maxAge: 60, ${more})`);
+  it.each([
+    ["a negativeMaxAge of its directive", ON_FIELD("negativeMaxAge: 30")],
+    ["a maxAgeLimit of its directive", ON_FIELD("maxAgeLimit: 90")],
+    ["a negativeMaxAge of its type", ON_TYPE("negativeMaxAge: 30")],
+    ["a maxAgeLimit of its type", ON_TYPE("maxAgeLimit: 90")],
+  ])("turn a field off, and change its maxAge, whatever follows from it for %s", async (_, typeDefs) => {
+    for (const [maxAge, loaded] of [
+      [0, 2],
+      [10, 1],
+      [300, 1],
+    ] as const) {
+      const { ask, loads } = createSite({ "Query.latest": { maxAge } }, typeDefs);
+      for (let nth = 0; nth < 2; nth++) await ask("{ latest { title } }");
+      expect(loads.latest).toBe(loaded);
+    }
+  });
+
+  it("are not needed to turn a field off under a type with a negativeMaxAge", async () => {
+    const typeDefs = ON_TYPE("negativeMaxAge: 30").replace("latest: Movie", "$& @cached(maxAge: 0)");
+    const { ask, loads } = createSite({}, typeDefs);
+    for (let nth = 0; nth < 2; nth++) await ask('{ movie(id: "7") { title } latest { title } }');
+    expect(loads).toMatchObject({ movie: 1, latest: 2 });
+  });
+
   it("override extensions.cached of a code-first schema", async () => {
     let loads = 0;
     const extensions = { cached: { maxAge: 0, tags: ["Site"] } };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { compilePolicy, mergeSettings, settingsMistakes } from "../../../src/core/policy/policy.js";
+import { compilePolicy, contradictions, mergeSettings, settingsMistakes } from "../../../src/core/policy/policy.js";
 
 const compile = (declared: readonly object[], defaults = {}) =>
   compilePolicy({ declared, defaults: { scope: "PUBLIC", ...defaults } });
@@ -28,27 +28,33 @@ describe("compilePolicy", () => {
     });
   });
 
-  it("raises an inherited maxAgeLimit to maxAge, and reports a declared one that is smaller or has no effect", () => {
-    expect(compile([{ maxAge: 9 }], { maxAgeLimit: 5 })).toMatchObject({
-      mistakes: [],
-      policy: { maxAgeLimitMs: 9_000 },
-    });
-    expect(compile([{ maxAge: 9, maxAgeLimit: 5 }]).mistakes).toEqual([
-      "`maxAgeLimit`: expected an integer of at least `maxAge` (9), got 5",
-    ]);
-    expect(compile([{ maxAge: 0, maxAgeLimit: 5 }]).mistakes).toEqual([
-      "`maxAgeLimit`: expected nothing with `maxAge: 0`, which turns caching off, got 5; set `maxAge` to at least 1",
-    ]);
+  it("raises a maxAgeLimit to the maxAge of another layer, and reduces a negativeMaxAge to it", () => {
+    const others = { maxAgeLimit: 5, negativeMaxAge: 9 };
+    for (const compiled of [
+      compile([{ maxAge: 7 }], others),
+      compile([{ maxAge: 7 }, others]),
+      compile([others], { maxAge: 7 }),
+    ])
+      expect(compiled).toMatchObject({ mistakes: [], policy: { maxAgeLimitMs: 7_000, negativeMaxAgeMs: 7_000 } });
+    expect(compile([{ maxAge: 0 }, others]).mistakes).toEqual([]);
   });
 
-  it("reduces an inherited negativeMaxAge to maxAge, and reports a declared one that is larger", () => {
-    expect(compile([{ maxAge: 5 }], { negativeMaxAge: 9 })).toMatchObject({
-      mistakes: [],
-      policy: { negativeMaxAgeMs: 5_000 },
-    });
-    expect(compile([{ maxAge: 5, negativeMaxAge: 9 }]).mistakes).toEqual([
+  it("reports settings of one layer that contradict each other", () => {
+    expect(contradictions({ maxAge: 9, maxAgeLimit: 5 })).toEqual([
+      "`maxAgeLimit`: expected an integer of at least `maxAge` (9), got 5",
+    ]);
+    expect(contradictions({ maxAge: 0, maxAgeLimit: 5 })).toEqual([
+      "`maxAgeLimit`: expected nothing with `maxAge: 0`, which turns caching off, got 5; set `maxAge` to at least 1",
+    ]);
+    expect(contradictions({ maxAge: 5, negativeMaxAge: 9 })).toEqual([
       "`negativeMaxAge`: expected an integer of at most `maxAge` (5), got 9",
     ]);
+    for (const fine of [
+      { maxAge: 5, maxAgeLimit: 5, negativeMaxAge: 5 },
+      { maxAgeLimit: 5, negativeMaxAge: 9 },
+    ])
+      expect(contradictions(fine)).toEqual([]);
+    expect(contradictions({ maxAge: null, maxAgeLimit: 5 } as never)).toEqual([]);
   });
 
   it("reports every invalid setting with what was expected and what it got", () => {

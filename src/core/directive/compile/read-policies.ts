@@ -12,6 +12,7 @@ import {
 import { messageOf } from "../../base/errors.js";
 import { closestTo } from "../../base/option-names.js";
 import {
+  contradictions,
   mergeSettings,
   type Policy,
   type PolicySettings,
@@ -262,9 +263,13 @@ class PolicyReader {
     if (layers.every((layer) => layer === undefined)) return undefined;
     if (inDirective === undefined && inExtensions === undefined) reading.outside.add(coordinate);
     const before = reading.mistakes.length;
-    for (const [nth, source] of [POLICIES, "@cached", "extensions.cached"].entries())
-      for (const text of layers[nth] === undefined ? [] : settingsMistakes(layers[nth]))
+    for (const [nth, source] of [POLICIES, "@cached", "extensions.cached"].entries()) {
+      const layer = layers[nth];
+      if (layer === undefined) continue;
+      const mistakes = settingsMistakes(layer);
+      for (const text of mistakes.length > 0 ? mistakes : contradictions(layer))
         reading.refuse({ source, coordinate }, text);
+    }
     if (reading.mistakes.length > before) return undefined;
     const settings = mergeSettings(...layers);
     for (const doubt of secondsDoubts(settings)) reading.warnOf(coordinate, doubt);
