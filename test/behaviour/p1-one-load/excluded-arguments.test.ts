@@ -1,7 +1,9 @@
 import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
+import type { GraphQLResolveInfo } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { variablesOf } from "../../support/graphql-17.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
 const input = "input Filter { genre: String trace: Trace debug: Boolean } input Trace { id: ID level: Int }";
@@ -74,6 +76,56 @@ describe("a key with all arguments but some", () => {
       [3, 4].map((debugId) => `film(id: ${id}) { search(text: "a", debugId: ${debugId}) }`),
     );
     expect(await loadsOf("", calls, { "Film.search": { maxAge: 60, key } })).toBe(2);
+  });
+
+  const [WITHOUT_ID, WITHOUT_DEBUG] = ["debugId", "filter.debug"].map(
+    (path) => `["$args", "!$args.${path}", "$selection"]`,
+  ) as [string, string];
+  it.each<[what: string, key: string, call: string, type: string, values: readonly [unknown, unknown]]>([
+    ["an argument", WITHOUT_ID, "debugId: $t", "ID", [1, 2]],
+    ["an argument that is not named", '["$args.text", "$selection"]', "debugId: $t", "ID", [1, 2]],
+    ["a field of an input object", WITHOUT_DEBUG, 'filter: { genre: "a", debug: $t }', "Boolean", [true, false]],
+    ["an input object that has it", WITHOUT_DEBUG, "filter: $t", "Filter", [{ debug: true }, { debug: false }]],
+  ])("is the same beside the selection if a variable is %s that the key leaves out", async (_, ...all) => {
+    const [key, call, type, values] = all;
+    for (const look of [() => undefined, (info: GraphQLResolveInfo) => variablesOf(info).t]) {
+      let loads = 0;
+      const search = (__: unknown, ___: unknown, ____: unknown, info: GraphQLResolveInfo) => ({
+        n: ++loads,
+        seen: look(info),
+      });
+      const { ask } = memoryWorld().process(
+        `${input} type Query { search${args}: Found @cached(maxAge: 60, key: ${key}) } type Found { n: Int }`,
+        { Query: { search } },
+      );
+      for (const [text, t] of ["a", "b"].flatMap((one) => values.map((value) => [one, value]))) {
+        const source = `query ($text: String!, $t: ${type}) { search(text: $text, ${call}) { n } }`;
+        await dataOf(ask(source, {}, { text, t }));
+        await settle();
+      }
+      expect(loads).toBe(2);
+    }
+  });
+
+  it("differs between the types of an interface, of which one leaves out an argument that all are asked with", async () => {
+    const loads: string[] = [];
+    const type = (name: string, key: string) =>
+      `type ${name} implements Node { id: ID search(t: ID): Found @cached(maxAge: 60, key: ["$args", ${key} "$selection"]) }`;
+    const search = (name: string) => () => (loads.push(name), { n: 1 });
+    const { ask } = memoryWorld().process(
+      `type Query { nodes: [Node] } interface Node { search(t: ID): Found } type Found { n: Int }
+       ${type("A", '"!$args.t",')} ${type("B", "")}`,
+      {
+        Query: { nodes: () => [{ __typename: "A" }, { __typename: "B" }] },
+        A: { search: search("A") },
+        B: { search: search("B") },
+      },
+    );
+    for (const t of [1, 2, 1, 2]) {
+      await dataOf(ask("query ($t: ID) { nodes { search(t: $t) { n } } }", {}, { t }));
+      await settle();
+    }
+    expect(loads).toEqual(["A", "B", "B"]);
   });
 
   it("is named without them by an invalidation", async () => {

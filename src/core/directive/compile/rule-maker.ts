@@ -81,13 +81,25 @@ export function makeRule(
     entities: entities?.finderOf(field.type, coordinate),
     args: field.args,
     queryUse: lookAhead(
-      { coordinate, hasSelection, keyTexts: keyPaths.map(({ text }) => text), isReference },
+      {
+        coordinate,
+        hasSelection,
+        keyTexts: keyPaths.map(({ text }) => text),
+        argumentPaths: argumentPathsOf(field, keyPaths, isReference),
+        isReference,
+      },
       reading.outlines,
     ),
     reference: isReference
       ? { type: field.type, keys: settings.key === undefined ? entityKeys : undefined }
       : undefined,
   };
+}
+
+/** Undefined if the key contains all arguments of the field. Those of a reference are of others. */
+function argumentPathsOf({ args }: AnyField, keyPaths: readonly KeyPath[], isReference: boolean) {
+  if (!isReference && args.every(({ name }) => isInKey(keyPaths, "args", [name]))) return undefined;
+  return keyPaths.filter(({ root }) => root === "args").map(({ steps }) => steps);
 }
 
 /** Nothing else was written with the mark of permission in view. */

@@ -4,18 +4,19 @@ import { CachedError } from "../../base/errors.js";
 import { infoWith, mapVariables } from "../../base/graphql-version.js";
 import type { QueryUse } from "../../schema-rules.js";
 import type { Excess } from "../../tier/request/loaded.js";
-import type { Outlines } from "./selection.js";
+import { KeyedArguments, type Outlines, variablesInArguments } from "./selection.js";
 
 /**
  * Returns what one field has of the query: its selection as a part of keys, and what its loads
  * read.
  */
 export function lookAhead(field: LookAheadField, outlines: Outlines): QueryUse {
-  const { coordinate, isReference } = field;
+  const { coordinate, isReference, argumentPaths } = field;
+  const keyed = argumentPaths && new KeyedArguments(argumentPaths);
   return {
     selectionText(info) {
       try {
-        return outlines.textOf(info, !isReference);
+        return outlines.textOf(info, keyed);
       } catch (cause) {
         if (!(cause instanceof CachedError)) throw cause;
         throw new CachedError(cause.code, `\`${coordinate}\` is not cached: ${cause.message}`, { coordinate });
@@ -25,11 +26,13 @@ export function lookAhead(field: LookAheadField, outlines: Outlines): QueryUse {
       const read = new Set<QueryPart>();
       const isSelected: IsSelected = (kind, name) => {
         try {
-          return outlines.of(info, !isReference).contains(kind, name);
+          if (outlines.of(info, keyed).contains(kind, name)) return true;
         } catch {
           // The query has no outline, and so no key.
           return false;
         }
+        // It says what an argument says, which the key leaves out and a load may read.
+        return kind === "variables" && !isReference && variablesInArguments(info).has(name);
       };
       return {
         info: observeQuery(info, field, (part) => read.add(part), isSelected),
@@ -47,6 +50,8 @@ interface LookAheadField {
    */
   readonly hasSelection: boolean;
   readonly keyTexts: readonly string[];
+  /** The paths in the key to arguments of the field itself. Undefined: it contains all of them. */
+  readonly argumentPaths: readonly (readonly string[])[] | undefined;
   /**
    * Whether it stands for references: their query has the representations of all of them as an
    * argument.

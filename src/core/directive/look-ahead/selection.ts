@@ -42,13 +42,12 @@ export class Outlines {
   /**
    * Returns what the query selects below a field, and with which variables. The names of fragments
    * do not matter. Variables are written by name and value, since a resolver can read them by
-   * either. `hasArguments`: whether the places of variables in the arguments of the field itself
-   * count; all who ask for a node agree. Throws `CACHED_KEY_UNUSABLE` for what no valid query
-   * selects, and `CACHED_KEY_UNSERIALIZABLE`.
+   * either. `keyed`: the arguments of the field itself in which variables count. Default: all.
+   * Throws `CACHED_KEY_UNUSABLE` for what no valid query selects, and `CACHED_KEY_UNSERIALIZABLE`.
    */
-  textOf(info: QueryInfo, hasArguments = true): string {
+  textOf(info: QueryInfo, keyed?: KeyedArguments): string {
     const { operation, variableValues } = info;
-    const outline = this.of(info, hasArguments);
+    const outline = this.of(info, keyed);
     // Not part of outlines, which operations of one document share. A worker has no operation.
     const kind = operation === undefined || operation.operation === "query" ? "" : operation.operation;
     if (!outline.hasVariables) return kind + outline.digest;
@@ -56,12 +55,12 @@ export class Outlines {
     return kind + outline.digest + getOrMake(this.#values, variableValues, makeTexts).of(outline);
   }
 
-  of({ fieldNodes, fragments }: QueryInfo, hasArguments = true): Outline {
+  of({ fieldNodes, fragments }: QueryInfo, keyed?: KeyedArguments): Outline {
     const [first] = fieldNodes as readonly [FieldNode];
     // Without merged fields, the node is the longest-lived object: the array is made per execution.
-    const owner = fieldNodes.length === 1 ? first : this.#sameNodes(first, fieldNodes);
-    return this.#outlineOf(owner, fragments, (draft) => {
-      for (const node of fieldNodes) this.#addFieldNode(draft, node, fragments, hasArguments);
+    const nodes = fieldNodes.length === 1 ? first : this.#sameNodes(first, fieldNodes);
+    return this.#outlineOf(keyed?.ownerOf(nodes) ?? nodes, fragments, (draft) => {
+      for (const node of fieldNodes) this.#addFieldNode(draft, node, fragments, keyed);
     });
   }
 
@@ -103,9 +102,17 @@ export class Outlines {
    * Writes a node of the field itself. The values of its arguments are in the key as far as that
    * says; here are the places of variables in them.
    */
-  #addFieldNode(draft: Draft, node: FieldNode, fragments: QueryInfo["fragments"], hasArguments: boolean): void {
+  #addFieldNode(
+    draft: Draft,
+    node: FieldNode,
+    fragments: QueryInfo["fragments"],
+    keyed: KeyedArguments | undefined,
+  ): void {
     const { arguments: args = [], directives = [], selectionSet } = node;
-    const places = hasArguments ? args.map(({ name, value }) => `${name.value}:${draft.placesIn(value)}`) : [];
+    const places = args.flatMap(({ name, value }) => {
+      const place = keyed === undefined ? draft.placesIn(value) : keyed.placesIn(value, [name.value], draft);
+      return place === undefined ? [] : `${name.value}:${place}`;
+    });
     const own = directives.filter(({ name }) => !CONDITIONS.includes(name.value));
     draft.text += `(${places.sort(byText).join()})${draft.directives(own)}`;
     this.#addSet(draft, selectionSet, fragments);
@@ -149,6 +156,39 @@ export class Outlines {
     draft.text += variableDefinitions.map((node) => print(node)).join();
     this.#addSet(draft, selectionSet, fragments);
   }
+}
+
+/** The arguments of a field that its key contains, where it does not contain all of them. */
+export class KeyedArguments {
+  readonly #paths: readonly (readonly string[])[];
+  /** By nodes, which have an outline for each field that asks: the object that stands for them. */
+  readonly #owners = new WeakMap<object, object>();
+
+  constructor(paths: readonly (readonly string[])[]) {
+    this.#paths = paths;
+  }
+
+  ownerOf(nodes: object): object {
+    return getOrMake(this.#owners, nodes, () => ({}));
+  }
+
+  /** Returns the places of variables in a value. Undefined: the key does not contain it. */
+  placesIn(value: ValueNode, at: readonly string[], draft: Draft): string | undefined {
+    if (this.#paths.some((steps) => steps.every((step, nth) => step === at[nth]))) return draft.placesIn(value);
+    if (value.kind !== "ObjectValue") return undefined;
+    const places = value.fields.flatMap((field) => {
+      const place = this.placesIn(field.value, [...at, field.name.value], draft);
+      return place === undefined ? [] : `${field.name.value}:${place}`;
+    });
+    return places.length === 0 ? undefined : `{${places.join()}}`;
+  }
+}
+
+/** Returns the names of the variables in the arguments of a field itself. */
+export function variablesInArguments({ fieldNodes: [node] }: Pick<QueryInfo, "fieldNodes">): ReadonlySet<string> {
+  const draft = new Draft();
+  for (const { value } of node?.arguments ?? []) draft.placesIn(value);
+  return draft.variables;
 }
 
 /** The part of `info` that says what a query asks for. */
