@@ -71,7 +71,7 @@ function areSplit(values: object): values is SplitVariables {
   if (!isObject(sources) || !isObject(coerced) || Object.keys(values).length !== 2) return false;
   // Or they are two variables of these names. No value that a client sends is a type.
   const [source] = Object.values(sources) as unknown[];
-  if (source === undefined) return Object.keys(coerced).length === 0;
+  if (source === undefined) return major >= 17 && Object.keys(coerced).length === 0;
   const type = (source as { readonly signature?: { readonly type?: unknown } | null } | null)?.signature?.type;
   return isObject(type) && Symbol.toStringTag in type;
 }

@@ -565,3 +565,24 @@ it.each(["", ', key: ["$selection"]'])(
       }
   },
 );
+
+it("is seen for whether variables have these names if they are empty objects", async () => {
+  const types = `
+    input In { n: Int }
+    type Query { page: Page @cached(maxAge: 60, key: ["$selection"]) }
+    type Page { seen: String at(a: In, b: In): String }
+  `;
+  const page = (_: unknown, __: unknown, ___: unknown, info: Info): object => {
+    const { sources, coerced } = variablesOf(info);
+    return { seen: JSON.stringify({ sources, coerced }) };
+  };
+  const { ask, outcomes } = memoryWorld().process(types, { Query: { page }, Page: { at: () => "at" } });
+  const source = "query ($sources: In, $coerced: In) { page { seen at(a: $sources, b: $coerced) } }";
+  for (const variables of [{}, { sources: {}, coerced: {} }])
+    for (const _ of [1, 2]) {
+      const { page: answer } = (await dataOf(ask(source, {}, variables))) as { page: { seen: string } };
+      expect(JSON.parse(answer.seen)).toEqual(variables);
+      await settle();
+    }
+  expect(outcomes()).toEqual({ loaded: 2, hit: 2 });
+});
