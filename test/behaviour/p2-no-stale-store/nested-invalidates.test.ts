@@ -73,6 +73,32 @@ describe("@invalidates on a nested mutation field", () => {
     ]);
   });
 
+  it.each<[what: string, rate: () => unknown]>([
+    ["returns an error", () => new Error("no such film")],
+    ["returns the promise of one", async () => new Error("no such film")],
+    ["returns one that is not native", () => new DOMException("no such film")],
+    [
+      "throws",
+      () => {
+        throw new Error("no such film");
+      },
+    ],
+  ])("invalidates nothing and reports no tag if its resolver %s", async (_, rate) => {
+    let loads = 0;
+    const { ask, events } = memoryWorld().process(
+      `type Query { stars: Int @cached(maxAge: 60, tags: ["Movie:7"]) }
+       type Mutation { rate(id: ID!): Rating @invalidates(tags: ["Movie:{$args.id}", "Movie:{$result.movie}"]) }
+       type Rating { movie: ID }`,
+      { Query: { stars: () => ++loads }, Mutation: { rate } },
+    );
+    await dataOf(ask("{ stars }"));
+    await settle();
+    const { errors = [] } = await ask("mutation { rate(id: 7) { movie } }");
+    expect(errors.map(({ message }) => message)).toEqual(["no such film"]);
+    expect(await dataOf(ask("{ stars }"))).toEqual({ stars: 1 });
+    expect(events.filter(({ name }) => name === "invalidation.finished" || name === "tag.mistaken")).toEqual([]);
+  });
+
   it.each(["rateAgain(id: 7)", "rateMovie"])(
     "is not needed for a mutation to run each time: the policy of the type that it returns does not apply: %s",
     async (field) => {

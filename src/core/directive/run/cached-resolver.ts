@@ -1,4 +1,5 @@
 import type { GraphQLResolveInfo } from "graphql";
+import { isError } from "../../base/built-in.js";
 import { asPromise } from "../../base/deferred.js";
 import { CachedError, inOneLine, messageOf } from "../../base/errors.js";
 import { executionOf } from "../../base/graphql-version.js";
@@ -91,6 +92,8 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     const roots = { args, source, context, info };
     const templates = boundTemplates(rule.tags, roots, parts.keys);
     const result: unknown = await resolve(source, args, context, info);
+    // GraphQL reports it as if it had been thrown.
+    if (isError(result)) return result;
     const entities = await changedEntities(rule, { context, info }, result, warnOnce);
     if (rule.tags.length === 0 && entities.length === 0) return result;
     const mutation = `${info.parentType.name}.${info.fieldName}`;
