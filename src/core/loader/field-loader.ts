@@ -169,9 +169,9 @@ export class ExecutionBudget {
     const { maxKeyBytes } = this.limits;
     if (this.#keyBytes <= maxKeyBytes) return;
     throw overLimit(
-      coordinate,
       `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`,
       "maxKeyBytes",
+      coordinate,
     );
   }
 
@@ -179,21 +179,24 @@ export class ExecutionBudget {
     this.#keyBytes += input.length;
   }
 
-  /** Counts tags of a template with several lists. Throws `CACHED_KEY_UNUSABLE` over the limit. */
-  addCombinations(count: number, coordinate: string): void {
+  /**
+   * Counts tags of a template with several lists. `coordinate`: the cached field that has them.
+   * Throws `CACHED_KEY_UNUSABLE` over the limit.
+   */
+  addCombinations(count: number, coordinate?: string): void {
     const { maxTagCombinations } = this.limits;
     this.#combinations += count;
     if (this.#combinations <= maxTagCombinations) return;
     throw overLimit(
-      coordinate,
       `at most ${maxTagCombinations} tags of templates with several lists in one execution`,
       "maxTagCombinations",
+      coordinate,
     );
   }
 }
 
-const overLimit = (coordinate: string, expected: string, option: string): CachedError =>
-  keyUnusable(
-    `\`${coordinate}\` is not cached in the rest of a request: expected ${expected}, got more; raise createCache({ limits: { ${option} } }) if an honest client sends such requests`,
-    { coordinate },
-  );
+function overLimit(expected: string, option: string, coordinate?: string): CachedError {
+  const mistake = `expected ${expected}, got more; raise createCache({ limits: { ${option} } }) if an honest client sends such requests`;
+  if (coordinate === undefined) return keyUnusable(mistake);
+  return keyUnusable(`\`${coordinate}\` is not cached in the rest of a request: ${mistake}`, { coordinate });
+}

@@ -102,7 +102,8 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
       if (subjects === undefined) await parts.invalidation.clear("hard", cause);
       else if (subjects.length > 0) await parts.invalidation.run({ keys: [], tags: subjects }, "hard", cause);
     };
-    const lists = templates.map((template) => declaredTags(template, rule.reportEmptyTag, roots, result, parts));
+    const reporters = { reportEmptyTag: rule.reportEmptyTag, warnOnce };
+    const lists = templates.map((template) => declaredTags(template, reporters, roots, result, parts));
     const declared = changedSubjects(lists, info, parts, warnOnce);
     const known = new Set(declared);
     const others = changedSubjects(entities, info, parts, warnOnce)?.filter((subject) => !known.has(subject));
@@ -195,24 +196,26 @@ async function changedEntities(
  */
 function declaredTags(
   template: BoundTemplate,
-  reportEmptyTag: EmptyTagReporter,
+  { reportEmptyTag, warnOnce }: { readonly reportEmptyTag: EmptyTagReporter; readonly warnOnce: WarnOnce },
   roots: FieldRoots & { readonly info: GraphQLResolveInfo },
   result: unknown,
-  { keys, logger, requestStates }: CacheParts,
+  { keys, requestStates }: CacheParts,
 ): TagList {
   const { args, source, context, info } = roots;
   const coordinate = `${info.parentType.name}.${info.fieldName}`;
   try {
     const combinations = combinationsIn(template, { args, source, context, result });
     const { budget } = requestStates.loader(executionOf(info), requestStates.observerOf(context));
-    budget.addCombinations(combinations, coordinate);
+    budget.addCombinations(combinations);
     return tagTexts({ templates: [template], reportEmptyTag }, roots, result, keys);
   } catch (error) {
     // Too many, or one of a number that may be rounded.
     const isUnusable = error instanceof CachedError && error.code === "CACHED_KEY_UNUSABLE";
     const instead = isUnusable ? "all that begins like them is invalidated" : "these are not invalidated";
-    logger.warn(
-      `graphql-cached: \`${coordinate}\`: @invalidates: expected tags of \`${template.text}\`, got an error, so ${instead}: ${inOneLine(messageOf(error))}`,
+    // Without the message of an error, which can be another one for each call.
+    warnOnce(
+      `${template.text}: ${instead}`,
+      `\`${coordinate}\`: @invalidates: expected tags of \`${template.text}\`, got an error, so ${instead}: ${inOneLine(messageOf(error))}`,
     );
     return isUnusable ? { beginning: beginningIn(template, keys) } : [];
   }
