@@ -214,6 +214,36 @@ describe("references to an entity type with @cached", () => {
     expect(events.filter(({ name }) => name === "tag.mistaken")).toEqual([]);
   });
 
+  it.each<[what: string, keys: readonly string[], representation: object]>([
+    ["null in the place of an object", ["organization { id }", "id"], { organization: null, id: 7 }],
+    [
+      "null in the place of an object of a key of several fields",
+      ["id organization { id }", "id"],
+      { id: 7, organization: null },
+    ],
+    ["an object without its id", ["id organization { id }", "id"], { id: 7, organization: {} }],
+    ["a part of another key", ["id sku organization { id }", "id"], { id: 7, sku: "a" }],
+  ])("caches a representation with %s beside one key, and invalidates it by that", async (_, keys, representation) => {
+    const typeDefs = `${QUERY}
+      type Organization { id: ID }
+      type Product ${keys.map((fields) => `@key(fields: "${fields}")`).join(" ")} @cached(maxAge: 60) {
+        id: ID
+        sku: ID
+        organization: Organization
+        loads: Int
+      }`;
+    const { loads, resolvers } = source();
+    const { entities, cache } = subgraph(typeDefs, resolvers);
+    const ask = () => entities([{ __typename: "Product", ...representation }], "... on Product { loads }");
+    for (let nth = 0; nth < 2; nth++) {
+      expect(await ask()).toEqual([{ loads: 1 }]);
+      await settle();
+    }
+    await cache.invalidate({ coordinate: "Product.__resolveReference", source: { id: 7 } });
+    expect(await ask()).toEqual([{ loads: 2 }]);
+    expect(loads).toHaveLength(2);
+  });
+
   it("resolves a representation without a key as if it was not cached, and reports it", async () => {
     const { loads, resolvers } = source();
     const { entities, events } = subgraph(PRODUCT, resolvers);

@@ -90,7 +90,7 @@ function groupTagsOf(
   keys: KeySpace,
 ): readonly Subject[] {
   const entityKeys = rule.reference?.keys;
-  const hasMoreFields = entityKeys?.every((fields) => !isOnlyKey(fields, roots.source as object)) === true;
+  const hasMoreFields = entityKeys?.every((fields) => !isOnlyKey(fields, roots.source)) === true;
   if (!rule.declaresSelection && !hasMoreFields) return [];
   return orKeyMistake(rule, () => groupsOf(rule, roots, identity).map((group) => keys.groupTag(group)));
 }

@@ -39,10 +39,10 @@ export const entityTemplate = (typeName: string, root: "source" | "result", path
 
 /** Returns the key in a representation. Undefined if a part of it is missing or null. */
 export function keyPartOf(fields: KeyFields, representation: unknown): Record<string, unknown> | undefined {
-  if (typeof representation !== "object" || representation === null) return undefined;
+  if (!isRecord(representation)) return undefined;
   const part: Record<string, unknown> = {};
   for (const [name, below] of fields) {
-    const given = (representation as Record<string, unknown>)[name];
+    const given = representation[name];
     const value = below === undefined ? given : keyPartOf(below, given);
     if (value === undefined || value === null) return undefined;
     part[name] = value;
@@ -50,10 +50,19 @@ export function keyPartOf(fields: KeyFields, representation: unknown): Record<st
   return part;
 }
 
-export function isOnlyKey(fields: KeyFields, representation: object, isOutermost = true): boolean {
-  return Object.entries(representation).every(([name, value]) => {
-    if (isOutermost && name === "__typename") return true;
-    const below = fields.get(name);
-    return below === undefined ? fields.has(name) : isOnlyKey(below, value as object, false);
-  });
+/** Whether a representation has all fields of a key, and nothing else but its `__typename`. */
+export function isOnlyKey(fields: KeyFields, representation: unknown): boolean {
+  if (!isRecord(representation)) return false;
+  const { __typename: _, ...others } = representation;
+  return hasExactly(fields, others);
 }
+
+const hasExactly = (fields: KeyFields, given: unknown): boolean =>
+  isRecord(given) &&
+  Object.keys(given).length === fields.size &&
+  [...fields].every(([name, below]) =>
+    below === undefined ? given[name] !== undefined && given[name] !== null : hasExactly(below, given[name]),
+  );
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
