@@ -15,17 +15,21 @@ const typeDefs = /* GraphQL */ `
   type Query {
     movie(id: ID!): Movie @cached(maxAge: 60)
     year(filter: YearFilter): Int @cached(maxAge: 60)
+    any(ids: [ID!], filter: YearFilter, more: JSON): Int @cached(maxAge: 60)
     sure(id: ID!): Int! @cached(maxAge: 60)
     plain(id: ID!): Int
     first: Movie
   }
   type Movie {
     id: ID
+    genres: [String!]
     sequel: Movie @cached(maxAge: 60)
   }
   input YearFilter {
     year: Int
+    list: [YearFilter!]
   }
+  scalar JSON
 `;
 
 /** A site whose movies exist as far as `existing` says, and a guard that knows it. */
@@ -180,6 +184,33 @@ describe("exists for a field", () => {
       'exists["Movie.sequel"].id`: expected the path of an id',
     ])
       expect(message).toContain(part);
+  });
+
+  it.each([
+    ["Query.any", "$args.ids", "expected a single value, got one of the type [ID!]"],
+    ["Query.any", "$args.filter", "expected a single value, got one of the type YearFilter"],
+    ["Query.any", "$args.filter.list", "expected a single value, got one of the type [YearFilter!]"],
+    ["Query.any", "$args.filter.years", "unknown input field `years` of `YearFilter`; expected one of `year`, `list`"],
+    [
+      "Query.any",
+      "$args.filter.list.year",
+      "expected an input object before `.year`, got one of the type [YearFilter!]",
+    ],
+    ["Query.any", "$args.filter.year.of", "expected an input object before `.of`, got one of the type Int"],
+    ["Movie.sequel", "$source.idd", "unknown field `idd` of `Movie`; did you mean `id`?"],
+    ["Movie.sequel", "$source.genres", "expected a single value, got one of the type [String!]"],
+  ])("is refused for %s if its path is %s, which leads to no id", (coordinate, id, mistake) => {
+    const exists = { [coordinate]: { id, guard: { has: async () => [] } } };
+    expect(() => createSite(() => exists)).toThrow(`exists["${coordinate}"].id\`: \`${id}\`: ${mistake}`);
+  });
+
+  it.each([
+    ["Query.any", "$args.more.id"],
+    ["Movie.sequel", "$source.sequelId"],
+    ["Movie.sequel", "$source.sequel"],
+  ])("is accepted for %s if its path is %s, of which the schema does not say what it leads to", (coordinate, id) => {
+    const exists = { [coordinate]: { id, guard: { has: async () => [] } } };
+    expect(() => createSite(() => exists)).not.toThrow();
   });
 
   it("is refused for a schema in which the field is cached already", () => {

@@ -286,7 +286,7 @@ function mistakeBelow(
 }
 
 /** Other properties than fields are fine: a cached field has a resolver, which may read them. */
-function misspeltField([step]: readonly string[], parent: GraphQLObjectType): string | undefined {
+export function misspeltField([step]: readonly string[], parent: GraphQLObjectType): string | undefined {
   const names = Object.keys(parent.getFields());
   if (step === undefined || step === EACH || names.includes(step) || !isMisspelt(step, names)) return undefined;
   return `unknown field \`${step}\` of \`${parent.name}\`; did you mean \`${closestTo(step, names)}\`?`;
@@ -321,7 +321,7 @@ function connectionRemedy(type: GraphQLType, at: string, rest: readonly string[]
 }
 
 /** A custom scalar can contain anything. */
-const isCustomScalar = (type: GraphQLType): boolean =>
+export const isCustomScalar = (type: GraphQLType): boolean =>
   isLeafType(type) && !isEnumType(type) && !specifiedScalarTypes.some(({ name }) => name === type.name);
 
 const textOf = (step: string): string => (step === EACH ? EACH : `.${step}`);

@@ -1,4 +1,12 @@
-import { type GraphQLObjectType, type GraphQLSchema, isNonNullType } from "graphql";
+import {
+  type GraphQLObjectType,
+  type GraphQLSchema,
+  type GraphQLType,
+  getNullableType,
+  isInputObjectType,
+  isLeafType,
+  isNonNullType,
+} from "graphql";
 import { describeSetting } from "../../base/errors.js";
 import { idText } from "../../keys/canonical.js";
 import { EACH, type Path, parsePath, readPath } from "../../keys/path.js";
@@ -7,7 +15,9 @@ import type { CacheParts } from "../../parts.js";
 import type { SchemaRules } from "../../schema-rules.js";
 import { recordOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField, FieldRoots } from "../compile/field-rule.js";
+import { hasOwnResolver } from "../compile/own-resolver.js";
 import { fieldAt } from "../compile/reference.js";
+import { isCustomScalar, misspeltField } from "../compile/template-reader.js";
 import { isIdType, typeAt } from "../compile/value-types.js";
 
 /** How a cached field knows that what it is asked for cannot exist. */
@@ -53,10 +63,11 @@ export function existenceChecks(
     if (isNonNullType(field.type))
       mistakes.push(`\`${place}\`: expected a field that can be null, got one of the type ${field.type}`);
     const path = typeof id === "string" ? parsePath(id) : undefined;
-    const mistake = pathMistake(path, id, field, rules.fields.get(coordinate)?.isRoot === true);
+    const parent = found.type as GraphQLObjectType;
+    const mistake = pathMistake(path, id, { parent, field, isRoot: rules.fields.get(coordinate)?.isRoot === true });
     if (mistake !== undefined) mistakes.push(`\`${place}.id\`: ${mistake}`);
     else if (mistakes.length === 0) {
-      const isId = isIdType(typeAt(path as Path, found.type as GraphQLObjectType, field));
+      const isId = isIdType(typeAt(path as Path, parent, field));
       const check = batchExistence(guard as ExistenceGuard<unknown>, `applyCached: \`${place}.guard\``, parts);
       checks.set(coordinate, checkOf(path as Path, isId, check));
     }
@@ -73,15 +84,53 @@ function checkOf(path: Path, isId: boolean, check: (id: unknown) => Promise<bool
   };
 }
 
-function pathMistake(path: Path | undefined, given: unknown, field: AnyField, isRoot: boolean): string | undefined {
+function pathMistake(path: Path | undefined, given: unknown, { parent, field, isRoot }: Asked): string | undefined {
   const isPath =
     (path?.root === "args" || path?.root === "source") && path.steps.length > 0 && !path.steps.includes(EACH);
   if (!isPath) return `expected the path of an id, such as $args.id or $source.id, got ${describeSetting(given)}`;
-  if (path.root === "source")
-    return isRoot ? `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id` : undefined;
-  const names = field.args.map(({ name }) => name);
-  const [name = ""] = path.steps;
-  if (names.includes(name)) return undefined;
-  const remedy = names.length === 0 ? "the field has no arguments" : `expected one of \`${names.join("`, `")}\``;
-  return `\`${path.text}\`: unknown argument \`${name}\`; ${remedy}`;
+  const mistake =
+    path.root === "args"
+      ? mistakeInArguments(path.steps, field)
+      : isRoot
+        ? "root fields have no parent object; use arguments, such as $args.id"
+        : mistakeInParent(path.steps, parent);
+  return mistake && `\`${path.text}\`: ${mistake}`;
 }
+
+interface Asked {
+  readonly parent: GraphQLObjectType;
+  readonly field: AnyField;
+  readonly isRoot: boolean;
+}
+
+/** Returns why a path does not lead to a single value, as far as the schema says. */
+function mistakeInArguments([name = "", ...below]: readonly string[], field: AnyField): string | undefined {
+  const argument = field.args.find((one) => one.name === name);
+  if (argument === undefined)
+    return `unknown argument \`${name}\`; ${field.args.length === 0 ? "the field has no arguments" : oneOf(field.args)}`;
+  let { type } = argument;
+  for (const step of below) {
+    const object = getNullableType(type);
+    if (isCustomScalar(object)) return undefined;
+    if (!isInputObjectType(object)) return `expected an input object before \`.${step}\`, got one of the type ${type}`;
+    const inputs = object.getFields();
+    const input = Object.hasOwn(inputs, step) ? inputs[step] : undefined;
+    if (input === undefined)
+      return `unknown input field \`${step}\` of \`${object.name}\`; ${oneOf(Object.values(inputs))}`;
+    type = input.type;
+  }
+  return isLeafType(getNullableType(type)) ? undefined : noSingleValue(type);
+}
+
+/** Objects of resolvers can have other properties than the fields of their type. */
+function mistakeInParent(steps: readonly string[], parent: GraphQLObjectType): string | undefined {
+  const [name = "", ...below] = steps;
+  const field = parent.getFields()[name];
+  const isWhole = field !== undefined && below.length === 0 && !hasOwnResolver(field);
+  return isWhole && !isLeafType(getNullableType(field.type)) ? noSingleValue(field.type) : misspeltField(steps, parent);
+}
+
+const noSingleValue = (type: GraphQLType): string => `expected a single value, got one of the type ${type}`;
+
+const oneOf = (known: readonly { readonly name: string }[]): string =>
+  `expected one of ${known.map(({ name }) => `\`${name}\``).join(", ")}`;
