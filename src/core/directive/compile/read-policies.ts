@@ -54,7 +54,6 @@ export function readPolicies(inputs: PolicyInputs): SchemaRules {
 }
 
 class PolicyReader {
-  readonly #inputs: PolicyInputs;
   readonly #fields = new Map<string, FieldRule>();
   readonly #invalidations = new Map<string, InvalidationRule>();
   readonly #found = new Map<string, { type: GraphQLObjectType; field: AnyField; settings: FieldSettings }>();
@@ -63,12 +62,10 @@ class PolicyReader {
   /** The names of the types whose settings apply to a field. */
   readonly #used = new Set<string>();
 
-  constructor(readonly reading: SchemaReading) {
-    this.#inputs = reading.inputs;
-  }
+  constructor(readonly reading: SchemaReading) {}
 
   read(): SchemaRules {
-    const { schema } = this.#inputs;
+    const { schema } = this.reading.inputs;
     const types = Object.values(schema.getTypeMap()).filter((type) => !type.name.startsWith("__"));
     for (const type of types) {
       const settings = isCompositeType(type) ? this.#settings(type, type.name) : undefined;
@@ -100,7 +97,7 @@ class PolicyReader {
   }
 
   #readField(type: GraphQLObjectType, field: AnyField): void {
-    const { schema, hints } = this.#inputs;
+    const { schema, hints } = this.reading.inputs;
     const coordinate = `${type.name}.${field.name}`;
     const refuse = (text: string): void => this.reading.refuseCached(coordinate, text);
     const own = this.#settings(field, coordinate);
@@ -150,11 +147,11 @@ class PolicyReader {
     if (found === undefined) return hasPrivateHint(field) ? "PRIVATE" : undefined;
     const { own, returned, hinted } = found.settings;
     const { scope } = mergeSettings(own, returned, hinted);
-    return scope ?? (this.#inputs.parts.defaults.scope === "PRIVATE" ? "PRIVATE" : undefined);
+    return scope ?? (this.reading.inputs.parts.defaults.scope === "PRIVATE" ? "PRIVATE" : undefined);
   }
 
   #checkCoordinates(): void {
-    for (const coordinate of this.#inputs.policies.keys()) {
+    for (const coordinate of this.reading.inputs.policies.keys()) {
       if (this.#coordinates.has(coordinate)) continue;
       const [typeName = "", fieldName] = coordinate.split(".");
       const meant = fieldName === REFERENCE ? typeName : closestTo(coordinate, this.#coordinates);
@@ -180,14 +177,14 @@ class PolicyReader {
   }
 
   #readReference(type: KeyedType, settings: PolicySettings): void {
-    const keys = referenceResolverOf(type) === undefined ? [] : entityKeysOf(this.#inputs.schema, type);
+    const keys = referenceResolverOf(type) === undefined ? [] : entityKeysOf(this.reading.inputs.schema, type);
     if (keys.length === 0) this.#checkIsUsed(type);
     else this.#add(makeRule(this.reading, type as GraphQLObjectType, referenceField(type), { own: settings }, keys));
   }
 
   /** A stitched schema has settings of types that apply elsewhere. */
   #checkIsUsed(type: GraphQLCompositeType): void {
-    const { schema } = this.#inputs;
+    const { schema } = this.reading.inputs;
     if (this.#used.has(type.name) || isStitched(schema)) return;
     const why = isUnionType(type) ? undefined : this.#unresolvedReference(type);
     if (why === undefined)
@@ -208,12 +205,12 @@ class PolicyReader {
       return `its \`${REFERENCE}\` is never called, since the type has no \`@key\` that this subgraph resolves`;
     if (hasOtherReferenceResolver(type))
       return `its \`${REFERENCE}\` is not one of @apollo/subgraph, and is not cached; use cache.loader in it`;
-    return entityKeysOf(this.#inputs.schema, type).length > 0 ? `it has no \`${REFERENCE}\`` : undefined;
+    return entityKeysOf(this.reading.inputs.schema, type).length > 0 ? `it has no \`${REFERENCE}\`` : undefined;
   }
 
   /** Without any resolver, parents have methods. A stitched schema has resolvers elsewhere. */
   #needsResolver(type: GraphQLObjectType, { resolve }: AnyField): boolean {
-    const { schema } = this.#inputs;
+    const { schema } = this.reading.inputs;
     const isRoot = type === schema.getQueryType();
     if (isRoot && resolve?.name.endsWith("defaultMergedResolver") === true) return true;
     if (isStitched(schema)) return false;
@@ -225,7 +222,7 @@ class PolicyReader {
 
   /** A PRIVATE field without a resolver reads its parent. If that is shared, so is its value. */
   #checkEmbeddedPrivate(): void {
-    const { schema } = this.#inputs;
+    const { schema } = this.reading.inputs;
     const isPrivate = (coordinate: string): boolean => this.#fields.get(coordinate)?.policy.scope === "PRIVATE";
     if (![...this.#fields.keys()].some(isPrivate)) return;
     const embeddedIn = createEmbeddedFinder(
@@ -245,7 +242,7 @@ class PolicyReader {
 
   /** Of `policies`, the directive and `extensions.cached`, the first that sets an argument wins. */
   #settings(target: AnyField | GraphQLCompositeType, coordinate: string): PolicySettings | undefined {
-    const { schema, policies } = this.#inputs;
+    const { schema, policies } = this.reading.inputs;
     const { reading } = this;
     this.#coordinates.add(coordinate);
     let inDirective: Record<string, unknown> | undefined;

@@ -99,15 +99,6 @@ export class ResultValidator implements Validator {
   }
 }
 
-/** Whether a value has no mistake, whatever is selected of it. A getter that throws is none. */
-function isPlausible(check: Check | undefined, value: unknown): boolean {
-  try {
-    return check?.(value, "") === undefined;
-  } catch {
-    return true;
-  }
-}
-
 function orNothing<T>(make: () => T): T | undefined {
   try {
     return make();
@@ -115,6 +106,10 @@ function orNothing<T>(make: () => T): T | undefined {
     return undefined;
   }
 }
+
+/** Whether a value has no mistake, whatever is selected of it. A getter that throws is none. */
+const isPlausible = (check: Check | undefined, value: unknown): boolean =>
+  orNothing(() => check?.(value, "")) === undefined;
 
 type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "fragments" | "variableValues">;
 type Call = Pick<ReadRequest, "call" | "context">;
