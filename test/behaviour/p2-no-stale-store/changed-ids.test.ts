@@ -119,3 +119,51 @@ it("an argument that another resolver changes before the load is no longer that 
   expect(await read(second)).toEqual({ find: 1 });
   expect(first.events.filter(({ name }) => name === "value.refused")).toEqual(UNUSABLE);
 });
+
+it.each<[what: string, settings: string, more: object]>([
+  ["by the default key", "", {}],
+  ["by a property of it", ', key: ["$source.slug"]', {}],
+  ["by an object in it", ', key: ["$source.of.id"]', { of: { id: 1 } }],
+  ["as a whole", ', key: ["$source"]', {}],
+])(
+  "a parent that another field changes before the load is no longer that of the key %s, so the value is not stored",
+  async (_, settings, more) => {
+    const world = memoryWorld();
+    const typeDefs = `
+    type Query { item: Item }
+    type Item { id: ID name: String @cached(maxAge: 60${settings}) moves: Boolean }
+  `;
+    type Item = { id: number; slug: string; of?: { id: number } };
+    const resolvers = {
+      Query: { item: () => structuredClone({ id: 1, slug: "one", ...more }) },
+      Item: {
+        name: ({ slug }: Item) => `item ${slug}`,
+        moves: (item: Item) => {
+          Object.assign(item, { id: 2, slug: "two" });
+          if (item.of !== undefined) item.of.id = 2;
+          return true;
+        },
+      },
+    };
+    const [first, second] = [0, 1].map(() => world.process(typeDefs, resolvers)) as [Process, Process];
+    expect(await dataOf(first.ask("{ item { name moves } }"))).toEqual({ item: { name: "item two", moves: true } });
+    for (let nth = 0; nth < 20; nth++) await settle();
+    expect(await dataOf(second.ask("{ item { name } }"))).toEqual({ item: { name: "item one" } });
+    expect(first.events.filter(({ name }) => name === "value.refused")).toEqual(UNUSABLE);
+  },
+);
+
+it("a parent of which a field changes what is not in the key keeps its key, so that the value is stored", async () => {
+  const { ask, outcomes } = memoryWorld().process(
+    "type Query { item: Item } type Item { id: ID name: String @cached(maxAge: 60) moves: Boolean }",
+    {
+      Query: { item: () => ({ id: 1 }) },
+      Item: { name: () => "one", moves: (item: object) => Object.assign(item, { id: "1", seen: true }) !== undefined },
+    },
+  );
+  for (let nth = 0; nth < 2; nth++) {
+    await ask("{ item { name moves } }");
+    await settle();
+  }
+  expect(outcomes()).toEqual({ loaded: 1, hit: 1 });
+});

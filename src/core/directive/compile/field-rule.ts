@@ -30,7 +30,7 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
 
 /**
  * Returns why a load must not be stored under its key: another resolver has changed an argument
- * since, such as the value of a variable, which all fields share.
+ * since, such as the value of a variable, which all fields share, or the parent.
  */
 export function changedKeyOf(
   rule: FieldRule,
@@ -39,7 +39,9 @@ export function changedKeyOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): Excess | undefined {
-  if (!Object.values(roots.args).some((value) => typeof value === "object" && value !== null)) return undefined;
+  const hasParent = rule.keyPaths.some(({ root }) => root === "source");
+  const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
+  if (!hasParent && !Object.values(roots.args).some(isObject)) return undefined;
   try {
     if (keyOf(rule, roots, identity, keys).name === key.name) return undefined;
   } catch {
@@ -48,7 +50,7 @@ export function changedKeyOf(
   const { coordinate } = rule;
   const error = new CachedError(
     "CACHED_KEY_UNUSABLE",
-    `\`${coordinate}\`: the value is not cached: expected arguments that stay as they are until the load begins, got others by then; let resolvers copy arguments in place of changing them`,
+    `\`${coordinate}\`: the value is not cached: expected arguments and a parent that stay as they are until the load begins, got others by then; let resolvers copy what they change`,
     { coordinate },
   );
   return { kind: "unkeyable", error };
