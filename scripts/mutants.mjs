@@ -27,7 +27,7 @@ const GROUPS = [
       "test/behaviour/p11-single-flight/states.test.ts",
       "test/behaviour/p5-bounded-staleness/result-control.test.ts",
     ],
-    minScore: 70,
+    minScore: 92,
   },
   {
     file: "src/core/tier/lease/load-sharing.ts",
@@ -38,7 +38,7 @@ const GROUPS = [
       "test/behaviour/p1-one-load/nested-loads.test.ts",
       "test/behaviour/p6-fail-open/redis-down.test.ts",
     ],
-    minScore: 55,
+    minScore: 72,
   },
   {
     file: "src/core/loader/identity.ts",

@@ -123,6 +123,31 @@ it("counts no load that has run for leaseMs", async () => {
   expect(begun).toHaveLength(2);
 });
 
+it("still counts a load that runs when those who waited for a change have looked again", async () => {
+  const { clock, sharing, lease } = open();
+  lease();
+  void sharing.untilChanged(KEY);
+  await clock.advance(100);
+  lease();
+  expect(sharing.isReached(KEY)).toBe(true);
+});
+
+it("shares a load that has not begun yet although the only one that ran has ended", async () => {
+  const { begun, read, lease } = open();
+  const end = lease();
+  const first = read("a");
+  end.open();
+  for (let job = 0; job < 5; job++) await Promise.resolve();
+  const second = read("b");
+  await settle();
+  expect(begun.map(({ name }) => name)).toEqual(["a"]);
+  begun[0]?.end();
+  expect(await Promise.all([first, second])).toEqual([
+    { isOwn: true, result: 1 },
+    { isOwn: false, result: 1 },
+  ]);
+});
+
 it("tells those who wait for a change when a load ends, and looks again after a while", async () => {
   const { clock, sharing, lease } = open();
   const changes: string[] = [];
