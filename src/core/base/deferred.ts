@@ -16,10 +16,11 @@ export class Deferred<T> {
 
 /**
  * Returns a promise in place of what is only promise-like, such as a query that is sent when `then`
- * is called: it is called once, and others can wait for the promise as well.
+ * is called: it is called once, and others can wait for the promise as well. So is a promise of
+ * another realm, such as those of Node.js in a test of Jest.
  */
 export function asPromise(value: unknown): unknown {
-  if (typeof value !== "object" || value === null || types.isPromise(value)) return value;
+  if (typeof value !== "object" || value === null || value instanceof Promise) return value;
   return typeof (value as { readonly then?: unknown }).then === "function"
     ? new Promise((resolve) => resolve(value))
     : value;

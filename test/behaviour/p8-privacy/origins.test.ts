@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import { ApolloServer } from "@apollo/server";
 import { FakeClock } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
@@ -125,6 +126,17 @@ const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IRe
     "a field that is PRIVATE by its hint, and whose resolver returns a promise-like query",
     "directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE } extend type Query { recommended: [Product!]! @cacheControl(scope: PRIVATE) }",
     () => ({ Query: { recommended: (_: unknown, __: unknown, context: Context) => queryFor(context) as never } }),
+    "Query.recommended",
+  ],
+  [
+    "a field that is PRIVATE by its hint, and whose resolver returns a promise of another realm",
+    "directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE } extend type Query { recommended: [Product!]! @cacheControl(scope: PRIVATE) }",
+    () => ({
+      Query: {
+        recommended: (_: unknown, __: unknown, context: Context) =>
+          runInNewContext("Promise.resolve(rows)", { rows: [productFor(context)] }) as never,
+      },
+    }),
     "Query.recommended",
   ],
   [

@@ -4,7 +4,7 @@ import { getOrMake } from "../../base/multimap.js";
 import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import type { TierSettings } from "../request/settings.js";
-import { type Waiter, Waiters } from "../request/waiters.js";
+import { PATIENT, Waiters } from "../request/waiters.js";
 import type { LongTick } from "../tick/long-tick.js";
 import { TickBatch } from "../tick/tick-batch.js";
 
@@ -184,9 +184,6 @@ interface UnleasedLoad {
 
 /** After how many loads that fail with an error of their own caller a reader loads for itself. */
 const MAX_LOADS_OF_OTHERS = 2;
-
-/** A nested reader that nothing aborts: it leaves only if it cannot wait any longer. */
-const PATIENT: Waiter = { onLeft: () => () => undefined };
 
 /** How many loads of one key a process runs at a time. */
 const MAX_LOADS_OF_A_KEY = 2;

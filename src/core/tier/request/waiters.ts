@@ -38,7 +38,7 @@ export class Waiters {
   static joining<Member>(members: readonly Member[], add: (waiters: Waiters, member: Member) => void): Waiters {
     const waiters = new Waiters();
     // The first member may have left by now, and be the only one so far.
-    const leave = waiters.add({ onLeft: () => () => undefined });
+    const leave = waiters.add(PATIENT);
     for (const member of members) add(waiters, member);
     leave();
     return waiters;
@@ -137,6 +137,9 @@ export class Waiters {
     this.#onGone.clear();
   }
 }
+
+/** One that nothing aborts, but that can be made to leave. */
+export const PATIENT: Waiter = { onLeft: () => () => undefined };
 
 export interface Waiter {
   /** Calls back when the waiter leaves; at once if it has. Calls back once. */
