@@ -13,7 +13,7 @@ import type { CacheParts } from "../../core/parts.js";
 import type { Entry } from "../../core/store/entry.js";
 import { begunAt, holderOf } from "../../core/store/transitions.js";
 import { partsIn } from "../../core/tier/entry/entry-decoder.js";
-import { evaluateFreshness, type Freshness, ownPolicy } from "../../core/tier/entry/freshness.js";
+import { evaluateFreshness, type Freshness, freshEndOf, ownPolicy } from "../../core/tier/entry/freshness.js";
 import { implausibilityOf } from "../../core/tier/entry/plausible.js";
 import { prepareFor } from "../../core/tier/request/verdict.js";
 import type { InvalidatingKind } from "../../core/tier/shared/known-positions.js";
@@ -71,7 +71,7 @@ export async function describeEntry(
     }),
     negative: entry?.isNegative === true,
     ageMs: stored === undefined ? null : now - stored.grantedAt,
-    freshForMs: leftMs === undefined ? null : use === "FRESH" ? leftMs : Math.min(leftMs, 0),
+    freshForMs: leftMs === undefined ? null : use === "FRESH" ? (value as Value).staleAt - now : Math.min(leftMs, 0),
     servableForMs: use === "NONE" || value?.endsAt === undefined ? null : value.endsAt - now,
     loadMs: stored?.loadMs ?? null,
     storedBytes: stored?.body.byteLength ?? null,
@@ -114,10 +114,11 @@ function valueIn({ invalidations, packing, longestMs }: CacheParts, { key, polic
     entry.freshUntilAt === 0;
   const own = parts.freshness === undefined ? policy : ownPolicy(policy, parts.freshness);
   const byAge = entry.grantedAt + own.maxAgeMs;
-  const staleAt = entry.hasRefreshFailed || entry.freshUntilAt === 0 ? byAge : Math.min(byAge, entry.freshUntilAt);
+  const staleAt =
+    entry.hasRefreshFailed || entry.freshUntilAt === 0 ? byAge : freshEndOf(entry, policy, parts.freshness);
   /** When it is not served any more. Undefined: never. */
   const endsAt = own.neverExpires ? undefined : staleAt + Math.max(own.staleWhileRevalidateMs, own.staleIfErrorMs);
-  return { subjects, freshness, isSoft, endsAt };
+  return { subjects, freshness, isSoft, staleAt, endsAt };
 }
 
 type Value = NonNullable<ReturnType<typeof valueIn>>;

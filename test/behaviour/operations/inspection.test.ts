@@ -296,6 +296,20 @@ describe("cacheInspection.entry", () => {
     expect((await entry(MOVIE, times)).storedBytes).toBeGreaterThan(10);
   });
 
+  it("counts the freshness of a value that a release with a longer maxAge has stored by its own maxAge", async () => {
+    const { clock, store } = newWorld();
+    const { entry } = createSite({ clock, store });
+    const other = createCache({ defaultScope: "PUBLIC", store, testing: { clock }, defaults: { jitter: 0 } });
+    onTestFinished(() => other.close());
+    const batch = async (ids: readonly number[]) => ids;
+    const options = { name: "Price", version: "2", tags: (id: number) => [`Price:${id}`], batch };
+    await other
+      .loader<number, number>({ ...options, maxAge: 600 })({})
+      .load(7);
+    await clock.advance(20_000);
+    expect(await entry('coordinate: "Price", id: 7', "use freshForMs")).toEqual({ use: "FRESH", freshForMs: 10_000 });
+  });
+
   it("says when each tag was last invalidated, and shows digests of those that are derived from the value", async () => {
     const { ask, cache, clock, entry } = createSite();
     await ask(READ_MOVIE);
