@@ -49,6 +49,14 @@ const LOAD_DURING_INVALIDATION: readonly Step[] = [
   ["storeValues", 0, 3],
   ["acquire", 0, 2],
 ];
+/** A grant later than the value at its key, by less than a millisecond, whose value arrives when its lifetime is over. */
+const LIFETIME_OF_A_LATE_GRANT: Step[] = [
+  ["acquire", 0, 0],
+  ["storeValues", 0, 3],
+  ["acquire", 0, 0],
+  ["advanceClock", 11, 0],
+  ["storeValues", 1, 38],
+];
 const MIN_LENGTH = 20;
 const MAX_LENGTH = 40;
 const schedules = fc
@@ -295,7 +303,7 @@ describe("the memory store and the Redis scripts", () => {
         }
         for (const end of ends) end();
       }),
-      { numRuns: 40 },
+      { numRuns: 40, examples: [[LIFETIME_OF_A_LATE_GRANT]] },
     );
   }, 60_000);
 });

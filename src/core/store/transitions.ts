@@ -118,7 +118,8 @@ function storeValue(
 ): { stored: StoredEntry | undefined; outcome: StoreOutcome } {
   if (current === undefined || current.gen === "" || current.gen !== request.gen)
     return { stored: current, outcome: "refused" };
-  const dropAt = request.ttlMs === undefined ? NEVER : request.grantedAt + request.ttlMs;
+  // Whole milliseconds, as Redis has them.
+  const dropAt = request.ttlMs === undefined ? NEVER : Math.floor(request.grantedAt + request.ttlMs);
   // `grantedAt` may be later than now.
   if (dropAt <= now || request.ttlMs === 0) return { stored: undefined, outcome: "expired" };
   return { stored: { ...newValue(request), ...originOf(current), dropAt }, outcome: "stored" };
