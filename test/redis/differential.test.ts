@@ -226,7 +226,7 @@ class Player {
     const request = { key, oldestPosition, supersededAt, endsFreshness };
     const [grant] = await this.#store.acquire([request], TIMES, origin);
     if (grant?.kind === "granted") {
-      const { gen, token, grantedAt, isTakenOver } = grant;
+      const { gen, token, grantedAt } = grant;
       this.#grants.push({ key, gen, token, grantedAt });
       const position = this.#at(grant.position);
       return {
@@ -235,7 +235,6 @@ class Player {
         token: this.#tokens.of(token),
         grantedAt,
         position,
-        isTakenOver,
       };
     }
     if (grant?.kind === "busy") return { ...grant, gen: this.#ids.of(grant.gen) };

@@ -190,7 +190,7 @@ export type Grant =
   /**
    * The caller holds the lease and must store a value or release it. `token` identifies this
    * acquisition: 16 bytes, unique for every grant, even to the same process. `gen` is the lease
-   * chain: new for a new chain, and the previous holder's if `isTakenOver`.
+   * chain: that of an expired lease that is taken over, and a new one otherwise.
    * `grantedAt`: at least 1/1024 of a millisecond later than that of the value at the key.
    */
   | {
@@ -204,7 +204,6 @@ export type Grant =
        * value.
        */
       readonly position: number;
-      readonly isTakenOver: boolean;
     }
   /** A fresh value is there; nothing was granted. */
   | { readonly kind: "value"; readonly entry: Entry; readonly now: number }

@@ -83,7 +83,7 @@ function acquire(
     const dropAt = entry.state === "pending" ? graceEndsAt : Math.max(entry.dropAt, graceEndsAt);
     return {
       stored: { ...entry, gen, token, untilAt, leasePosition, dropAt },
-      grant: { kind: "granted", gen, token, grantedAt, position: leasePosition, isTakenOver },
+      grant: { kind: "granted", gen, token, grantedAt, position: leasePosition },
     };
   };
   const pending: StoredEntry = { ...blank, epoch, position };

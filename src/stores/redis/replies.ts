@@ -46,7 +46,7 @@ export function readGrant(reply: unknown, token: Buffer): Grant {
       const gen = Buffer.concat([reply.subarray(0, TIME_BYTES), token], GEN_BYTES).toString("latin1");
       const grantedAt = Math.floor(Number(reply.readBigUInt64BE()) / 1000);
       const position = reply.readDoubleLE(TIME_BYTES);
-      return { kind: "granted", gen, token: token.toString("latin1"), grantedAt, position, isTakenOver: false };
+      return { kind: "granted", gen, token: token.toString("latin1"), grantedAt, position };
     }
     if (reply.length === BUSY_BYTES)
       return { kind: "busy", gen: reply.toString("latin1", 0, GEN_BYTES), remainingMs: reply.readDoubleLE(GEN_BYTES) };
@@ -61,8 +61,7 @@ export function readGrant(reply: unknown, token: Buffer): Grant {
         gen: text(0),
         token: token.toString("latin1"),
         grantedAt: Number(text(1)),
-        position: (rest[3] as Buffer).readDoubleLE(),
-        isTakenOver: Number(rest[2]) === 1,
+        position: (rest[2] as Buffer).readDoubleLE(),
       };
     case "value": {
       const entry = readEntry(rest[0] as Buffer);

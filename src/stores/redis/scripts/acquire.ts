@@ -47,18 +47,18 @@ end
 local function acquireExisting(key, oldest, token, superseded)
   local state, flags, origin, gen, holder, untilAt, freshUntilAt, grantedAt, leasePosition = readEntry(key)
   local isActive = untilAt and untilAt > now
-  local function granted(isTakenOver)
+  local function granted()
     local earliestAt = (grantedAt or 0) + 1 / 1024
     if not gen and now >= earliestAt then return begunAt .. position end
     local named = gen or begunAt .. string.sub(token, 1, 8)
-    return { 'granted', named, string.format('%.17g', math.max(now, earliestAt)), isTakenOver and 1 or 0, leasePosition or position }
+    return { 'granted', named, string.format('%.17g', math.max(now, earliestAt)), leasePosition or position }
   end
   if state == 'unknown' then return { 'unknown-format' } end
   if not state or string.sub(origin, 1, 8) ~= epoch or struct.unpack('<d', origin, 9) < struct.unpack('<d', oldest)
     or ((state == 'F' or state == 'X') and not isActive) then
     redis.call('SET', key, pendingEntry(token), 'PX', ttlMs)
     gen, leasePosition = nil, nil
-    return granted(false)
+    return granted()
   end
   if state == 'F' then return { 'failed', redis.call('GETRANGE', key, '28', '-1') } end
   if state == 'X' then return { 'uncacheable' } end
@@ -70,7 +70,7 @@ local function acquireExisting(key, oldest, token, superseded)
   end
   if isFresh and supersededAt < 0 then redis.call('SETRANGE', key, '20', struct.pack('<d', 0)) end
   grantOn(key, flags, gen, token, leasePosition or position)
-  return granted(gen and holder ~= token)
+  return granted()
 end
 local replies = {}
 for i = 1, count do
