@@ -107,7 +107,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     this.#forgetOutdated(id, names);
     if (this.#remembers) {
       const memoKey = memoKeyOf(id, names);
-      const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
+      const primed: Promise<unknown> = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
       // Prevents an unhandled rejection if nobody asks for it.
       primed.catch(() => undefined);
       if (!this.#memo.has(memoKey)) this.#memo.set(memoKey, this.#newlyRead(primed));
@@ -178,9 +178,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   #isOutdated(remembered: Remembered, names: Names): boolean {
-    const { policy, parts } = this.definition;
-    const { invalidations, clock, tier } = parts;
-    if (clock.now() - remembered.readAt >= policy.maxAgeMs) return true;
+    const { invalidations, clock, tier } = this.definition.parts;
+    if (clock.now() >= remembered.until) return true;
     if (remembered.changes === invalidations.changes) return false;
     // Without a key, nothing says which of them concern it.
     if (!(names instanceof IdKey)) return true;
@@ -194,10 +193,11 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     return false;
   }
 
-  #newlyRead(value: Promise<unknown>): Remembered {
-    const { invalidations, clock } = this.definition.parts;
-    const { position, changes } = invalidations;
-    return { value, position, changes, readAt: clock.now(), collector: this.#observer?.collector };
+  #newlyRead(value?: Promise<unknown>): Remembered {
+    const { policy, parts } = this.definition;
+    const { position, changes } = parts.invalidations;
+    const until = parts.clock.now() + policy.maxAgeMs;
+    return { value: value as Promise<unknown>, position, changes, until, collector: this.#observer?.collector };
   }
 
   /** Returns what this request has read of an id, or reads it. Inside of a load: since it began. */
@@ -206,10 +206,12 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const inLoad = load && this.#memoInLoads.get(memoKey, load);
     const known = load === undefined ? this.#memo.get(memoKey) : inLoad?.value;
     if (known === undefined) {
-      const value = this.#read(id, names, ask);
-      if (!this.#remembers) return value;
-      if (load === undefined) this.#memo.set(memoKey, this.#newlyRead(value));
-      else this.#memoInLoads.set(memoKey, this.#newlyRead(value), load, this.definition.parts.tier.loads.starts);
+      if (!this.#remembers) return this.#read(id, names, ask);
+      const remembered = this.#newlyRead();
+      const value = this.#read(id, names, ask, remembered);
+      remembered.value = value;
+      if (load === undefined) this.#memo.set(memoKey, remembered);
+      else this.#memoInLoads.set(memoKey, remembered, load, this.definition.parts.tier.loads.starts);
       return value;
     }
     for (const collector of this.#observer?.collector?.members ?? [])
@@ -225,12 +227,12 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     });
   }
 
-  #read(id: Id, names: Names, ask: Ask | undefined): Promise<Value> {
+  #read(id: Id, names: Names, ask: Ask | undefined, remembered?: Remembered): Promise<Value> {
     if (!(names instanceof IdKey)) return this.#bypass(id, names, ask);
     const { tier } = this.definition.parts;
     if (tier.modes.isOff(this.#name)) return this.#bypass(id, { reason: "MODE_OFF" }, ask);
     const read = (isForced: boolean): Promise<Value> => {
-      const request = this.#requestOf(id, names, isForced, ask);
+      const request = this.#requestOf(id, names, isForced, ask, remembered);
       const isKnown = request.usesMemory && tier.isPlain;
       return (isKnown ? tier.readKnown(request) : tier.read(request)) as Promise<Value>;
     };
@@ -261,7 +263,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   /** `isForced`: it asks the source, whatever the store has. */
-  #requestOf(given: Id, names: IdKey, isForced = false, ask?: Ask): LoaderRequest {
+  #requestOf(given: Id, names: IdKey, isForced = false, ask?: Ask, remembered?: Remembered): LoaderRequest {
     const { mayExist, parts, options, inputOf, originOf, policy, identifyOf, names: keys } = this.definition;
     // The source gets what the key was made of, whatever the caller makes of its object meanwhile.
     const id = typeof given === "object" ? (copyOfInput(given) as Id) : given;
@@ -270,7 +272,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const { key, identity } = names;
     // That of the caller now, when it asks.
     const observer = toldBy(this.#observer, ask);
-    const { tier, channel, requestStates, signals } = parts;
+    const { tier, channel, requestStates, signals, clock } = parts;
     const { memory } = tier;
     const override = requestStates.overrideOf(this.context);
     const request: LoaderRequest = {
@@ -278,7 +280,11 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       known: names,
       usesMemory: override === undefined && !isForced && memory !== undefined && canBeKept(names),
       acceptsKept: () => true,
-      takeKept: () => takeKept(names, memory as Memory, policy, observer, undefined, channel),
+      takeKept: () => {
+        const { kept } = names;
+        if (remembered !== undefined && kept !== undefined) shorten(remembered, kept.freshUntilAt);
+        return takeKept(names, memory as Memory, policy, observer, undefined, channel);
+      },
       missed: (respond) => respond(),
       policy,
       tags: this.#subjectsOf === undefined ? names.tags : new ResultTags(names.tags, this.#subjectsOf),
@@ -301,23 +307,44 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
         return now === identity ? undefined : contextChanged(coordinate, "identity");
       },
       signals: () => signals.of(coordinate, requestStates.contextOf(this.context)),
-      onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
+      onRead:
+        (remembered ?? observer) &&
+        ((report) => {
+          if (remembered !== undefined) shorten(remembered, clock.now() + keptFor(report, policy));
+          observer?.onRead(coordinate, report, undefined, key);
+        }),
     };
     return request;
   }
 }
 
 interface Remembered {
-  readonly value: Promise<unknown>;
+  value: Promise<unknown>;
   /** Up to where this process knew the invalidations when it was asked for. */
   readonly position: number;
   /** The `changes` of the invalidation clock up to which it has been compared. */
   changes: number;
   /** On the clock of this process. */
-  readonly readAt: number;
+  until: number;
   /** What collected the parts of a response when it was asked for. */
   readonly collector: PartCollector | undefined;
 }
+
+function shorten(remembered: Remembered, until: number): void {
+  remembered.until = Math.min(remembered.until, until);
+}
+
+/**
+ * For how long what a read has returned is remembered. A request that could not get a fresh value
+ * goes on with what it has.
+ */
+function keptFor(report: ReadReport, { maxAgeMs }: Policy): number {
+  if (report.outcome === "stale" || report.outcome === "staleIfError") return STALE_MS;
+  return report.outcome !== "bypassed" && report.freshForMs > 0 ? report.freshForMs : maxAgeMs;
+}
+
+/** A refresh takes less, as a rule. */
+const STALE_MS = 1_000;
 
 /** The key of an id, or why it has none; `cause`: what making it has thrown. */
 type Names = IdKey | Unnamed;

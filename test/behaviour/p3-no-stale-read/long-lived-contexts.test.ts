@@ -61,6 +61,55 @@ describe("a loader whose context outlives its request", () => {
     expect(await values.load(1)).toBe(2);
   });
 
+  it("counts the maxAge from the start of the load, not from when it has asked", async () => {
+    const { clock, source, values, elsewhere } = start(10);
+    await elsewhere.loader({}).load(1);
+    await waitForStores(elsewhere);
+    await clock.advance(9_000);
+    expect(await values.load(1)).toBe(1);
+    source.value = 2;
+    await clock.advance(999);
+    expect(await values.load(1)).toBe(1);
+    await clock.advance(1);
+    expect(await values.load(1)).toBe(2);
+  });
+
+  it("counts it so for a value in memory", async () => {
+    const { clock, source, values, here } = start(10);
+    await here.loader({}).load(1);
+    await waitForStores(here);
+    await clock.advance(9_000);
+    expect(await values.load(1)).toBe(1);
+    source.value = 2;
+    await clock.advance(1_000);
+    expect(await values.load(1)).toBe(2);
+  });
+
+  it("remembers a value with a shorter lifetime of its own no longer than that", async () => {
+    const { clock, source, values } = start(60, { negativeMaxAge: 5 });
+    source.value = null as never;
+    expect(await values.load(1)).toBe(null);
+    source.value = 2;
+    await clock.advance(4_999);
+    expect(await values.load(1)).toBe(null);
+    await clock.advance(1);
+    expect(await values.load(1)).toBe(2);
+  });
+
+  it("remembers a stale value for a second", async () => {
+    const { clock, source, values, here, elsewhere } = start(10, { staleWhileRevalidate: 60 });
+    await elsewhere.loader({}).load(1);
+    await waitForStores(elsewhere);
+    source.value = 2;
+    await clock.advance(11_000);
+    expect(await values.load(1)).toBe(1);
+    await waitForStores(here);
+    await clock.advance(999);
+    expect(await values.load(1)).toBe(1);
+    await clock.advance(1);
+    expect(await values.load(1)).toBe(2);
+  });
+
   it("does not remember a primed value once it is invalidated, or its maxAge is over", async () => {
     const { clock, source, values, here, elsewhere } = start(10);
     await here.loader({}).load(7);
