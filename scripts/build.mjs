@@ -11,7 +11,6 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { rolldown } from "rolldown";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -28,6 +27,8 @@ export const entryPointsOf = ({ exports, bin = {} }) =>
     .map((path) => path.replace(/^(\.\/)?dist\//, "").replace(/\.js$/, ""));
 
 async function build(folder, dist) {
+  // Not at the top: those who only ask for names run where nothing is installed.
+  const { rolldown } = await import("rolldown");
   rmSync(dist, { recursive: true, force: true });
   const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   const bundle = await rolldown({

@@ -74,6 +74,8 @@ function summary(folder) {
     "--silent",
     "--ignore-scripts",
     "--fetch-retries=0",
+    // npm may have this version already, which npm 11 refuses in a dry run as well.
+    "--force",
     "--provenance",
     "--access",
     "public",
@@ -100,7 +102,8 @@ else {
   for (const [nth, tarball] of tarballs.entries()) {
     // A run that was interrupted goes on with what it has not published.
     if (options.publish && isPublished(FOLDERS[nth])) continue;
-    run("npm", "publish", tarball, "--provenance", "--access", "public", ...(options.publish ? [] : ["--dry-run"]));
+    const dry = options.publish ? [] : ["--dry-run", "--force"];
+    run("npm", "publish", tarball, "--provenance", "--access", "public", ...dry);
   }
 }
 if (options.publish) console.log(`published ${name} ${version}`);
