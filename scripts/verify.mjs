@@ -38,6 +38,11 @@ const wantedVersions = args.filter((arg) => /^\d/.test(arg));
 const NODE_VERSIONS = ["20.19.6", "22.23.3", "24.21.0", "26.10.0"].filter(
   (version) => wantedVersions.length === 0 || wantedVersions.some((wanted) => version.startsWith(wanted)),
 );
+const untested = wantedVersions.filter((wanted) => !NODE_VERSIONS.some((version) => version.startsWith(wanted)));
+if (untested.length > 0) {
+  console.error(`expected versions of Node.js that are tested, got ${untested.join(", ")}`);
+  process.exit(2);
+}
 const START_TIMEOUT_MS = 180_000;
 /**
  * Other versions than the installed ones of graphql and what needs it, and the tests that do not run with them: of servers whose own peer
@@ -113,7 +118,7 @@ async function verifyNodes(report) {
 /** Starts the example server, sends one query and stops the server. Resolves to what it answered. */
 function startedServer(cwd, env) {
   return new Promise((resolve, reject) => {
-    const server = spawn("npm", ["start"], { cwd, env: { ...env, PORT: "4123" }, detached: true });
+    const server = spawn("npm", ["start"], { cwd, env: { ...env, PORT: "0" }, detached: true });
     let output = "";
     let isAsked = false;
     const stop = () => process.kill(-server.pid, "SIGTERM");
@@ -133,7 +138,9 @@ function startedServer(cwd, env) {
           headers: { "content-type": "application/json" },
           body: JSON.stringify({ query: "{ __typename }" }),
         });
-        resolve(`${response.status} ${(await response.text()).trim()}`);
+        const answer = `${response.status} ${(await response.text()).trim()}`;
+        if (answer.startsWith('200 {"data":{"__typename":"Query"}')) resolve(answer);
+        else reject(new Error(`npm start: expected the answer of a query, got ${answer}`));
       } catch (error) {
         reject(error);
       } finally {

@@ -1,5 +1,6 @@
+import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { filesIn, ROOT, read } from "./source.js";
 
@@ -55,6 +56,35 @@ describe("the workflows of GitHub Actions", () => {
     expect(uses.filter((action) => !/^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(action))).toEqual([]);
     expect(text).toMatch(/^permissions:/m);
     expect(text).toMatch(/^concurrency:/m);
+  });
+
+  it("run, in jobs that install nothing, scripts that import nothing that is installed", () => {
+    const jobs = workflows.flatMap((file) => (read(file).split(/^jobs:\n/m)[1] ?? "").split(/^ {2}(?=[\w-]+:$)/m));
+    const bare = jobs.filter((job) => !/\bnpm (?:ci|cit|install)\b|\.ci\/run/.test(job));
+    const names = bare.flatMap((job) =>
+      [...job.matchAll(/npm run (?:-s |--silent )?([\w:-]+)/g)].map(([, name]) => name),
+    );
+    expect(names).toEqual(expect.arrayContaining(["changeset", "commits:check"]));
+    const reached = new Set(names.map((name = "") => /^node (\S+\.mjs)/.exec(scripts[name] ?? "")?.[1] as string));
+    for (const file of reached)
+      for (const [, from = ""] of read(file).matchAll(/^(?:import|export)\s[^;"']*?from "([^"]+)"/gm))
+        if (from.startsWith(".")) reached.add(join(dirname(file), from));
+        else expect(from, file).toMatch(/^node:/);
+  });
+
+  it("leave out no test for want of a program where .ci/run runs", () => {
+    const [, job = ""] = /^ {2}test:\n([\s\S]*?)^ {2}\w+:$/m.exec(ci) ?? [];
+    expect(job).toMatch(/apt-get install .*chromium postgresql/);
+    expect(job).toContain('EVERY_TEST: "1"');
+  });
+
+  it("ask verify for versions of Node.js that it tests only", () => {
+    const { status, stderr } = spawnSync(process.execPath, ["scripts/verify.mjs", "nodes", "21"], { cwd: ROOT });
+    expect([status, stderr.toString()]).toEqual([2, "expected versions of Node.js that are tested, got 21\n"]);
+  });
+
+  it("propose a release by an open pull request, not by one that is merged", () => {
+    expect(read(".github/workflows/release.yml")).not.toMatch(/gh pr edit next-release --/);
   });
 
   it("let only the job that publishes ask npm to trust it", () => {

@@ -9,9 +9,19 @@ export function findChromium(): string | undefined {
   const { CHROMIUM, PATH = "" } = process.env;
   if (CHROMIUM !== undefined) return CHROMIUM;
   const folders = [...PATH.split(delimiter), "/usr/bin"];
-  return ["chromium", "chromium-browser", "google-chrome"]
-    .flatMap((name) => folders.map((folder) => join(folder, name)))
-    .find((path) => existsSync(path));
+  return orMissed(
+    "Chromium",
+    ["chromium", "chromium-browser", "google-chrome"]
+      .flatMap((name) => folders.map((folder) => join(folder, name)))
+      .find((path) => existsSync(path)),
+  );
+}
+
+/** Where EVERY_TEST is set, a program that a test needs may not be missing. */
+export function orMissed(program: string, path: string | undefined): string | undefined {
+  if (path === undefined && process.env.EVERY_TEST === "1")
+    throw new Error(`EVERY_TEST: expected a ${program}, found none`);
+  return path;
 }
 
 /** Without these, it asks hosts of the network when it starts. */

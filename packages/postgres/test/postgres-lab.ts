@@ -6,6 +6,7 @@ import { delimiter, dirname, join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import { type Listen, listenWith } from "@graphql-cached/postgres";
 import pg from "pg";
+import { orMissed } from "../../../test/support/chromium.js";
 import { freePorts, HOST, type LabNode, ServerLab } from "../../../test/support/server-lab.js";
 
 /** A PostgreSQL for tests: PGlite, or a server. */
@@ -90,7 +91,10 @@ export function findPostgres(): string | undefined {
     ...(process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, "postgres")),
     ...versions.map((version) => join(debian, version, "bin/postgres")),
   ];
-  return candidates.find((path) => path !== undefined && isUsable(path));
+  return orMissed(
+    "PostgreSQL server",
+    candidates.find((path) => path !== undefined && isUsable(path)),
+  );
 }
 
 function isUsable(path: string): boolean {
