@@ -141,6 +141,11 @@ const counts: Counts = {
   outcomes: {},
 };
 const confirmedVersions = new Map(Object.entries(confirmed));
+/**
+ * What this process has invalidated, whether that was confirmed or not: it may not read anything older, whatever the store
+ * loses.
+ */
+const ownVersions = new Map<string, number>();
 /** The latest version that a hit has shown to any process of this release, for values that are invalidated softly. */
 const refreshedVersions = new Map<string, number>();
 const raise = (versions: Map<string, number>, key: string, version: number): void =>
@@ -163,8 +168,8 @@ async function load(key: string): Promise<number> {
   counts.loads++;
   const atOnce = (running.get(key) ?? 0) + 1;
   running.set(key, atOnce);
-  if (atOnce > 2) note(`${atOnce} loads of ${key} at a time`);
   counts.maxLoads = Math.max(counts.maxLoads, atOnce);
+  if (atOnce > 2) note(`${atOnce} loads of ${key} at a time`);
   const version = await ask("load", key);
   await pause(random() < 0.05 ? 200 + 300 * random() : 5 + 35 * random());
   running.set(key, (running.get(key) as number) - 1);
@@ -360,10 +365,14 @@ async function read(kind: InvalidationKind, id: string): Promise<void> {
   if (kind === "soft-tag") return readSoft(id);
   const key = `${kind} ${id}`;
   const confirmed = confirmedVersions.get(key) ?? 0;
+  const own = ownVersions.get(key) ?? 0;
   const isAfterLoss = isLossExpected;
   try {
     const version = await KINDS[kind].read(id);
-    if (version < confirmed && isAfterLoss) {
+    if (version < own) {
+      counts.stale++;
+      note(`stale: ${key} is version ${version} in the process that has invalidated it with ${own}`);
+    } else if (version < confirmed && isAfterLoss) {
       counts.staleAfterLoss++;
       counts.hitsAtLastLoss = counts.hits;
     } else if (version < confirmed) {
@@ -398,8 +407,8 @@ async function invalidateTags(count: number): Promise<void> {
   try {
     await cache.invalidateTags(Array.from({ length: count }, otherTag));
   } catch (error) {
-    note(`failed: ${count} tags: ${error}`);
     counts.failed++;
+    note(`failed: ${count} tags: ${error}`);
   }
   send({ do: "joined" });
 }
@@ -457,9 +466,11 @@ async function write(kind: InvalidationKind, id: string): Promise<void> {
     await KINDS[kind].invalidate(id);
   } catch {
     counts.unconfirmed++;
+    raise(ownVersions, key, version);
     return;
   }
   counts.confirmed++;
+  raise(ownVersions, key, version);
   raise(confirmedVersions, key, version);
   send({ do: "confirmed", key, version });
   const reading = read(kind, id);

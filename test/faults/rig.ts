@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { RedisFaults } from "../support/redis-faults.js";
@@ -158,10 +159,13 @@ export class FaultRig {
    */
   async deployNext(): Promise<void> {
     const nth = this.#deployed++ % this.#members.length;
-    const { child, proxies, release, counts } = this.#members[nth] as Member;
-    if (counts !== undefined) this.#countsOfEnded.push(counts);
-    child.removeAllListeners("message");
+    const member = this.#members[nth] as Member;
+    const { child, proxies, release } = member;
     child.kill("SIGKILL");
+    // What it has sent arrives before that.
+    await once(child, "close");
+    child.removeAllListeners("message");
+    if (member.counts !== undefined) this.#countsOfEnded.push(member.counts);
     this.#startProcess(nth, proxies, release === 1 ? 2 : 1);
     await this.until("the new process serves hits", () => ((this.#members[nth] as Member).counts?.hits ?? 0) > 0);
     this.setPace(this.#pace);
@@ -368,7 +372,7 @@ export class FaultRig {
       else if (message.do === "joined") this.#joined++;
       else if (message.do === "load" || message.do === "write") {
         const version = message.do === "load" ? this.#load(member, message.key) : this.#write(message.key);
-        child.send({ do: "answer", nth: message.nth, version } satisfies ToProcess);
+        if (child.connected) child.send({ do: "answer", nth: message.nth, version } satisfies ToProcess);
       } else if (message.do === "loaded") this.#endLoad(member, message.key);
       else if (message.do === "confirmed") this.#confirm(child, message.key, message.version);
       else if (message.do === "refreshed") this.#tellOthers(child, message);
@@ -410,10 +414,10 @@ export class FaultRig {
   }
 
   #tellOthers(by: ChildProcess, message: ToProcess): void {
-    for (const { child } of this.#members) if (child !== by) child.send(message);
+    for (const { child } of this.#members) if (child !== by && child.connected) child.send(message);
   }
 
   #broadcast(message: ToProcess): void {
-    for (const { child } of this.#members) child.send(message);
+    for (const { child } of this.#members) if (child.connected) child.send(message);
   }
 }

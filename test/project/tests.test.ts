@@ -28,6 +28,12 @@ it("every check that a fault run removes is in one place of its file, and no oth
   for (const { file, from } of Object.values(CHECKS)) expect(read(file).split(from).length, `${file}: ${from}`).toBe(2);
 });
 
+it("every scenario of the fault runs is described", () => {
+  const names = [...read("test/faults/scenarios.ts").matchAll(/^ {2}\{ name: "([^"]+)"/gm)].map(([, name]) => name);
+  expect(names.length).toBeGreaterThan(20);
+  for (const name of names) expect(read("test/THREATS.md")).toContain(`| ${name} |`);
+});
+
 it("the behaviour tests are in folders by promise, numbered as in docs/guarantees.md, so that a failure names what is broken", () => {
   const promised = [...read("docs/guarantees.md").matchAll(/^## P(\d+) /gm)].map(([, number]) => `p${number}`);
   const folders = new Set(filesIn("test/behaviour", ".test.ts").map((file) => file.split("/")[2] as string));
@@ -36,9 +42,9 @@ it("the behaviour tests are in folders by promise, numbered as in docs/guarantee
   );
 });
 
-it("scripts name files of src, packages and test that exist", () => {
+it("scripts name files and folders of src, packages and test that exist", () => {
   for (const script of filesIn("scripts", ".mjs"))
-    for (const [, file = ""] of read(script).matchAll(/"((?:src|packages|test)\/[\w./-]+\.ts)"/g))
+    for (const [, file = ""] of read(script).matchAll(/"((?:src|packages|test)\/[\w./-]+)"/g))
       expect(existsSync(join(ROOT, file)), `${script}: ${file}`).toBe(true);
 });
 
