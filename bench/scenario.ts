@@ -77,8 +77,7 @@ export type Sample = Readonly<Record<string, number>>;
 export type Samples = Map<string, Sample[]>;
 
 /**
- * Measures contenders round by round, in reverse order in every other round, so that other activity of the machine affects all of
- * them. `relate` receives all samples of a round, to compute ratios. Adds the samples to `taken`, which is returned.
+ * Measures contenders round by round, so that other activity of the machine affects all of them. `relate` receives all samples of a round, to compute ratios. Adds the samples to `taken`, which is returned.
  */
 export async function interleave(
   contenders: readonly string[],
@@ -91,12 +90,15 @@ export async function interleave(
   for (const name of contenders) if (!taken.has(name)) taken.set(name, []);
   for (let round = 0; round < rounds; round++) {
     const samples = new Map<string, Sample>();
-    for (const name of round % 2 === 0 ? contenders : contenders.toReversed())
-      samples.set(name, await measure(name, round));
+    for (const name of turned(contenders, round)) samples.set(name, await measure(name, round));
     for (const name of contenders) taken.get(name)?.push(relate(samples, name));
   }
   return taken;
 }
+
+/** Each round begins with the next one: in reverse order every other time, the first and the last would follow themselves. */
+export const turned = <One>(all: readonly One[], round: number): One[] =>
+  all.map((_, nth) => all[(nth + round) % all.length] as One);
 
 /** Returns the rows of the contenders, with the spreads of their samples. */
 export const rowsOf = (taken: Samples): Row[] =>

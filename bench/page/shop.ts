@@ -150,13 +150,12 @@ export class ShopSource {
     return this.#call(() => ids.map((id) => this.valueOf(name, id)));
   }
 
-  /** Changes an item. Resolves to its new version. */
-  change(id: string): Promise<number> {
-    return this.#call(() => {
-      const version = (this.#versions[Number(id)] ?? 0) + 1;
-      this.#versions[Number(id)] = version;
-      return version;
-    });
+  /** Changes an item. Resolves to its new version, which is there when the call ends: loads under way return the old one. */
+  async change(id: string): Promise<number> {
+    await this.#call(() => undefined);
+    const version = (this.#versions[Number(id)] ?? 0) + 1;
+    this.#versions[Number(id)] = version;
+    return version;
   }
 
   async #call<Result>(work: () => Result): Promise<Result> {

@@ -13,6 +13,7 @@ import {
   type Sample,
   type Samples,
   type Scenario,
+  turned,
   withFleets,
 } from "../scenario.js";
 import { percentile } from "../statistics.js";
@@ -162,7 +163,7 @@ async function measureRounds(
   for (let round = 0; round < ctx.count(3, ROUNDS); round++) {
     const samples = new Map<string, Record<string, number>>([...fleets.keys()].map((name) => [name, {}]));
     for (const load of LOADS)
-      for (const [name, fleet] of round % 2 === 0 ? fleets : [...fleets].toReversed()) {
+      for (const [name, fleet] of turned([...fleets], round)) {
         const { callers, callMs } = load;
         const requests = ctx.count(...load.requests);
         const redisBefore = await redisCpu(ctx.control);

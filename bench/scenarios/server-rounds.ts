@@ -1,5 +1,5 @@
 import type { Fleet, Program } from "../fleet.js";
-import { type Context, type Row, rowsOf, type Sample, type Samples, withFleets } from "../scenario.js";
+import { type Context, type Row, rowsOf, type Sample, type Samples, turned, withFleets } from "../scenario.js";
 import type { ServerCommands, ServerName, ServerSetup } from "../servers/process.js";
 import type { VariantName } from "../servers/variants.js";
 
@@ -37,7 +37,7 @@ export interface ServerRounds {
 export const speedOf = (served: Served, name: VariantName, base: VariantName): number =>
   (served.get(base)?.elapsedMs ?? Number.NaN) / (served.get(name)?.elapsedMs ?? Number.NaN);
 
-/** Measures variants of servers under loads, one load after the other, in reverse order in every other round. */
+/** Measures variants of servers under loads, one load after the other. */
 export async function measureServers(ctx: Context, rounds: ServerRounds): Promise<readonly Row[]> {
   const taken: Samples = new Map();
   const contenders = [...new Set(Object.values(rounds.variantsOf).flat())];
@@ -62,7 +62,7 @@ async function measureRounds(
     for (const load of loads) {
       const served = new Map<string, Awaited<ReturnType<ServerCommands["serve"]>>>();
       const variants = variantsOf[load.server] ?? [];
-      for (const name of round % 2 === 0 ? variants : variants.toReversed()) {
+      for (const name of turned(variants, round)) {
         // Not counted: this process was idle while others were measured.
         await serve(name, load, ofSample / 2);
         served.set(name, await serve(name, load, ofSample));

@@ -52,6 +52,17 @@ describe("stale values on the page of the benchmarks", () => {
 });
 
 describe("the shop of the benchmarks", () => {
+  it("lets a load end after a change that began before it, so that its old value can be stored too late", async () => {
+    const source = new ShopSource(3);
+    const ended: string[] = [];
+    const changing = source.change("7").then((version) => ended.push(`changed to ${version}`));
+    const loading = source.load("stock", ["7"]).then(([value]) => {
+      ended.push(`loaded ${(value as { version: number }).version}`);
+    });
+    await Promise.all([changing, loading]);
+    expect(ended).toEqual(["changed to 4", "loaded 3"]);
+  });
+
   it("has pages of 62 values, and new pages that share no item with others", () => {
     expect(2 + ITEM_VALUES).toBe(62);
     const [first, second] = [itemsOf(IDS), itemsOf(IDS + 1)];
