@@ -100,7 +100,7 @@ function startPair(connect: Connect, options: RedisOptions) {
       {
         prefix,
         memory: { maxStalenessMs: 2_000 },
-        leases: { leaseMs: 150 },
+        leases: { leaseMs: 300 },
         storage: { storeTimeoutMs: 2_000 },
         logger: { info: log, warn: log },
       },

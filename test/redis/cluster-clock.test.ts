@@ -22,7 +22,7 @@ describe.each(PACKAGES)("The invalidation clock of a Cluster, with a client of $
   let store: Store;
   const admins: Redis[] = [];
   beforeAll(async () => {
-    nodes = await lab.cluster({ replicas: 1, nodeTimeoutMs: 600 });
+    nodes = await lab.cluster({ replicas: 1 });
     for (const { host, port } of nodes) {
       const admin = new Redis(port, host, { retryStrategy: () => 50 });
       admin.on("error", () => undefined);

@@ -71,6 +71,7 @@ export async function inspectedServer(redis: Address, prefix: string) {
   const ask = async (source: string): Promise<void> => {
     const { errors } = await graphql({ schema, source, contextValue: {} });
     if (errors?.[0] !== undefined) throw errors[0];
+    await cache.settled();
     await settle();
   };
   const url = await serve(inspectorHandler({ cache, allow: () => true }));

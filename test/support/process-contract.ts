@@ -29,7 +29,7 @@ export function processContract({ client, start, leaseMs, longLoad, untilOneWait
     );
     for (const { values } of reports) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(1);
-  }, 30_000);
+  });
 
   it("renews a lease that is shorter than the load", async () => {
     const { processes, loads } = await start(2);
@@ -38,7 +38,7 @@ export function processContract({ client, start, leaseMs, longLoad, untilOneWait
     );
     for (const { values } of reports) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(1);
-  }, 30_000);
+  });
 
   it("loads once more when the lease holder is killed during its load", async () => {
     const group = await start(3);
@@ -54,7 +54,7 @@ export function processContract({ client, start, leaseMs, longLoad, untilOneWait
     holder.kill("SIGKILL");
     for (const { values } of await (waiting ?? ask())) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(2);
-  }, 30_000);
+  });
 
   it("does not store a value that a stopped process loaded before an invalidation", async () => {
     const { prefix, processes } = await start(2);
@@ -70,5 +70,5 @@ export function processContract({ client, start, leaseMs, longLoad, untilOneWait
     expect((await late).values).toEqual(["version 1"]);
     for (const child of processes)
       expect((await run(child, { do: "read", key: "k", times: 3, loadMs: 20 })).values).toEqual(["version 2"]);
-  }, 30_000);
+  });
 }

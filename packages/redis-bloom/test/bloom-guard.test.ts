@@ -21,12 +21,20 @@ describe("bloomGuard", () => {
     prefix = `bloom-${randomUUID()}`;
   });
   const guardOf = (more: object = {}): BloomGuard<number> =>
-    bloomGuard<number>({ client, name: "Movie", prefix, capacity: 5_000, falsePositiveRatio: 0.02, ...more });
+    bloomGuard<number>({
+      client,
+      name: "Movie",
+      prefix,
+      capacity: 5_000,
+      falsePositiveRatio: 0.02,
+      timeoutMs: 10_000,
+      ...more,
+    });
 
   it("recognizes every added id in all processes, with the configured ratio of false positives", async () => {
     const guard = guardOf();
     expect(await guard.rebuild(range(0, 5_000))).toBe(5_000);
-    const other = guardOf({ timeoutMs: 10_000 });
+    const other = guardOf();
     expect(areAllTrue(await other.has(range(0, 5_000)))).toBe(true);
     const falsePositiveRatio = (await other.has(range(100_000, 110_000))).filter(Boolean).length / 10_000;
     expect(falsePositiveRatio).toBeGreaterThan(0.01);
@@ -37,7 +45,13 @@ describe("bloomGuard", () => {
   });
 
   it("knows an id in every type that a database or a client may give it", async () => {
-    const guard = bloomGuard<number | string | bigint>({ client, name: "Movie", prefix, capacity: 100 });
+    const guard = bloomGuard<number | string | bigint>({
+      client,
+      name: "Movie",
+      prefix,
+      capacity: 100,
+      timeoutMs: 10_000,
+    });
     await guard.rebuild([7, "8", 9n]);
     expect(await guard.has([7, "7", 7n])).toEqual([true, true, true]);
     expect(await guard.has([8, "8", 8n])).toEqual([true, true, true]);
@@ -46,7 +60,7 @@ describe("bloomGuard", () => {
   });
 
   it("refuses what is not an id, and never says that it does not exist", async () => {
-    const guard = bloomGuard<string>({ client, name: "Movie", prefix, capacity: 100 });
+    const guard = bloomGuard<string>({ client, name: "Movie", prefix, capacity: 100, timeoutMs: 10_000 });
     await guard.rebuild(["7"]);
     const rows = [{ id: "8" }] as never;
     const expected = {
@@ -217,7 +231,13 @@ describe("A loader with an existence guard", () => {
   });
 
   it("accepts a bloomGuard as its guard", async () => {
-    const guard = bloomGuard<number>({ client, name: "Movie", prefix: `bloom-${randomUUID()}`, capacity: 1_000 });
+    const guard = bloomGuard<number>({
+      client,
+      name: "Movie",
+      prefix: `bloom-${randomUUID()}`,
+      capacity: 1_000,
+      timeoutMs: 10_000,
+    });
     await guard.rebuild(range(0, 10));
     const { cache } = memoryWorld(() => redisStore({ client })).process("type Query { a: Int }", {});
     const loaded: number[] = [];
