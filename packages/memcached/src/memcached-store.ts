@@ -231,7 +231,8 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
     renew: (holds, times) =>
       changeEach<Hold, boolean>(
         holds,
-        () => false,
+        // A lease whose state is unknown counts as held; the next renewal tries again.
+        () => true,
         (hold, before, { now, slackMs }) => decisions.renew(before, hold, withSlack(times, slackMs), now),
       ),
     release: (releases) =>

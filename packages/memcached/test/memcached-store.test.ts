@@ -105,6 +105,28 @@ describe("memcachedStore", () => {
     expect(table.has("k")).toBe(false);
   });
 
+  it("takes a lease whose renewal has failed for one that is held, and one of another holder for lost", async () => {
+    const { client } = fakeServer();
+    let isFull = false;
+    const full: MemcachedClient = {
+      ...client,
+      async cas(key, value, options) {
+        if (isFull && key === "large") throw new Error("SERVER_ERROR out of memory storing object");
+        return client.cas(key, value, options);
+      },
+    };
+    const store = memcachedStore({ client: full });
+    const keys = ["small", "large"];
+    const grants = await store.acquire(keys.map(leaseRequest), TIMES, ORIGIN);
+    const holds = grants.map((grant, nth) => {
+      if (grant.kind !== "granted") throw new Error("expected a granted lease");
+      return { key: keys[nth] as string, token: grant.token };
+    });
+    isFull = true;
+    const lost = { key: "small", token: "x".repeat(16) };
+    expect(await store.renew([...holds, lost], TIMES)).toEqual([true, true, false]);
+  });
+
   it("refuses a lease request, without a write, whose caller has stopped waiting", async () => {
     const clock = new FakeClock();
     const { client, table } = fakeServer();
