@@ -164,10 +164,9 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
     nodeOf: servers.isOne ? undefined : (name) => servers.idOf(name),
     clockNode: servers.isOne ? undefined : () => servers.idOf(invalidations.logName),
     async read(keys) {
+      if (keys.length === 0) return { clock: await invalidations.shown(), readings: [] };
       let head: Buffer | undefined;
-      // Without keys, one server is asked.
-      const asked = keys.length > 0 ? keys : [invalidations.logName];
-      const items = await servers.forEachServer(asked, async (server, names) => {
+      const items = await servers.forEachServer(keys, async (server, names) => {
         // It is known from when the store is opened for a cache.
         const copy = invalidations.on(server);
         const { contents, now } = await server.read(copy === undefined ? names : [...names, copy]);
@@ -175,7 +174,7 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
         return names.map((_, index) => ({ content: contents[index], now }));
       });
       throwIfAllFailed(items);
-      const readings = items.slice(0, keys.length).map((item): Reading => {
+      const readings = items.map((item): Reading => {
         if (item instanceof Error) return { kind: "failed", error: item };
         return { kind: "read", entry: storedEntryOf(item.content), now: item.now };
       });

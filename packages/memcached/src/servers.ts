@@ -8,6 +8,7 @@ import {
   laterHead,
   MAX_AHEAD_MICROS,
   readHead,
+  throwIfAllFailed,
   throwIfAnyFailed,
 } from "graphql-cached/store";
 import { type Content, headOf } from "./content.js";
@@ -143,6 +144,22 @@ export class MemcachedClock implements CopiedClock {
     this.#copyOn = this.#servers.pinToEach(name);
     this.#copies = [...this.#copyOn.values()];
     [this.logName = ""] = this.#servers.pinToEach(`${name}:log`).values();
+  }
+
+  /**
+   * Returns the head as a copy on one of two servers shows it, the first to reply with one. Rejects
+   * if neither replies.
+   */
+  async shown(): Promise<Buffer | undefined> {
+    const replies = [...this.#copyOn].slice(0, 2).map(async ([server, copy]) => {
+      const { contents } = await server.read([copy]);
+      return headOf(contents[0]);
+    });
+    const found = replies.map(async (reply) => (await reply) ?? Promise.reject());
+    return Promise.any(found).catch(async () => {
+      throwIfAllFailed(await Promise.all(replies.map((reply) => reply.catch(asError))));
+      return undefined;
+    });
   }
 
   /** Returns the copy on a server. Undefined if the store has not been opened for a cache. */

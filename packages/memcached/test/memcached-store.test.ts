@@ -57,6 +57,36 @@ describe("memcachedStore", () => {
     expect(reads).toEqual([["a", "b", "clock"]]);
   });
 
+  it("reads nothing but the head if it is asked for no key, from one of two servers that shows it", async () => {
+    const single = fakeServer();
+    const one = await opened(memcachedStore({ client: single.client, clock: new FakeClock() }));
+    single.reads.length = 0;
+    expect(readHead((await one.store.read([])).clock)).toMatchObject(one.origin);
+    expect(single.reads).toEqual([["clock"]]);
+
+    const [a, b] = [fakeServer(), fakeServer()];
+    let isDown = false;
+    const first: MemcachedClient = {
+      ...a.client,
+      gets: (keys) => (isDown ? Promise.reject(new Error("ECONNREFUSED")) : a.client.gets(keys)),
+    };
+    const servers = { a: first, b: b.client, c: fakeServer().client };
+    const { store } = await opened(memcachedStore({ servers, clock: new FakeClock() }));
+    const head = await store.appendClock([writeRecord({ kind: "hard", subjects: [1] })]);
+    a.reads.length = b.reads.length = 0;
+    expect(await store.read([])).toEqual({ readings: [], clock: head });
+    expect([...a.reads, ...b.reads]).toEqual([["clock:a"], ["clock:b"]]);
+    isDown = true;
+    expect((await store.read([])).clock).toEqual(head);
+    b.table.delete("clock:b");
+    expect((await store.read([])).clock).toBeUndefined();
+    isDown = false;
+    expect((await store.read([])).clock).toEqual(head);
+    isDown = true;
+    b.client.gets = () => Promise.reject(new Error("ETIMEDOUT"));
+    await expect(store.read([])).rejects.toThrow("ECONNREFUSED");
+  });
+
   it("replaces names that memcached does not accept by their digests", async () => {
     const { client, table } = fakeServer();
     const store = memcachedStore({ client });

@@ -185,6 +185,19 @@ describe("A misbehaving memcached", () => {
     expect(shared.state.loads).toBe(2);
   });
 
+  it("serves what is in memory while the server with the log is down", async () => {
+    const [a, b] = [await lab.standalone(), await lab.standalone()];
+    const servers = { a: connect(a), b: connect(b) };
+    const world = memoryWorld(() => memcachedStore({ servers }));
+    let loads = 0;
+    const one = world.process(typeDefs, { Query: { top: () => `${++loads}`, tagged: () => "" } }, PATIENT);
+    await until("it is in memory", async () => (await one.ask("{ top }"), (one.outcomes().hit ?? 0) > 2));
+    const before = loads;
+    await a.kill();
+    for (let nth = 0; nth < 3; nth++) expect(await dataOf(one.ask("{ top }"))).toEqual({ top: `${before}` });
+    expect(loads).toBe(before);
+  });
+
   it("fails only the keys of a server that is down", async () => {
     const [a, b] = [await lab.standalone(), await lab.standalone()];
     const servers = { a: connect(a), b: connect(b) };
