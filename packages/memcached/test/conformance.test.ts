@@ -10,7 +10,6 @@ import { fakeServer } from "./fake-memcached.js";
 const lacks = {
   wakes: "memcached has no messages; waiters poll",
   heads: "memcached has no messages; the memory asks",
-  reports: "memcached cannot list what it keeps; the inspection shows one process",
 };
 
 function clientOf({ host, port }: Address): MemcacheClient {

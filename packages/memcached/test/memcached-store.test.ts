@@ -320,6 +320,21 @@ describe("memcachedStore", () => {
     expect((await store.read(["k"])).clock).toEqual(head);
   });
 
+  it("takes a damaged index of reports for an empty one, and lists the processes that report again", async () => {
+    const { client, table } = fakeServer();
+    const { store } = await opened(memcachedStore({ client, clock: new FakeClock() }));
+    const write = (process: string) => store.writeReport?.(process, Buffer.from(process), 60_000);
+    const found = async () =>
+      ((await store.readReports?.()) ?? []).map((report) => Buffer.from(report).toString()).sort();
+    await write("a");
+    await write("b");
+    expect(await found()).toEqual(["a", "b"]);
+    table.set("reports", { value: Buffer.from("garbage, as another program has left it"), casUniq: "0" });
+    expect(await found()).toEqual([]);
+    expect(await write("a")).toBe(true);
+    expect(await found()).toEqual(["a"]);
+  });
+
   it("counts the server's time from before it was requested, so that a busy process serves nothing beyond its age", async () => {
     const clock = new FakeClock();
     const { client } = fakeServer();
