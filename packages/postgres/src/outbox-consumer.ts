@@ -35,6 +35,7 @@ export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): 
     pollMs,
     leaseMs,
     retrying: retrying(`the outbox consumer "${consumer}"`),
+    maintaining: retrying(`maintenance by the outbox consumer "${consumer}"`),
   });
   const ofListening = retrying(`listening of the outbox consumer "${consumer}"`);
   const stopListening = listen && keepListening(listen, schema, () => loop.wake(), clock, ofListening);
@@ -107,6 +108,7 @@ interface LoopParts {
   readonly pollMs: number;
   readonly leaseMs: number;
   readonly retrying: Retrying;
+  readonly maintaining: Retrying;
 }
 
 /** Reads, invalidates and advances until it is stopped. */
@@ -200,15 +202,31 @@ class ConsumerLoop {
   }
 
   /**
-   * Removes rows, and reports watched tables that have lost their triggers, once until they have
-   * them again.
+   * Removes rows, and looks at watched tables, if it is time. No invalidation depends on it, so a
+   * failure is only reported.
    */
   async #maintain(): Promise<void> {
-    const { clock, retrying } = this.#parts;
+    const { clock, maintaining } = this.#parts;
     const now = clock.now();
-    if (now >= this.#cleanAt) this.#cleanAt = (await this.#position.clean()) ? now : now + CLEAN_MS;
-    if (now < this.#checkAt) return;
-    this.#checkAt = now + CHECK_MS;
+    try {
+      if (now >= this.#cleanAt) {
+        // Also after a failure: a statement that was given up may still run.
+        this.#cleanAt = now + CLEAN_MS;
+        if (await this.#position.clean()) this.#cleanAt = now;
+        maintaining.succeeded();
+      }
+      if (now >= this.#checkAt) {
+        this.#checkAt = now + CHECK_MS;
+        await this.#check();
+      }
+    } catch (error) {
+      maintaining.failed(error);
+    }
+  }
+
+  /** Reports watched tables that have lost their triggers, once until they have them again. */
+  async #check(): Promise<void> {
+    const { retrying } = this.#parts;
     const unwatched = (await this.#position.check()).map(
       ({ name, problem }) => `changes of the table ${name} are not all invalidated: ${PROBLEMS[problem]}`,
     );

@@ -749,19 +749,32 @@ describe("a database that does not reply", () => {
 });
 
 describe("an idle consumer", () => {
+  const STATEMENTS = [
+    ["lead", "WITH created"],
+    ["read", "page.tag"],
+    ["clean", "WITH removed"],
+  ] as const;
+
   /** A database with an empty outbox, whose lease another process has for `othersMs`. */
-  function consumeNothing(options: { readonly pollMs: number; othersMs?: () => number }) {
+  function consumeNothing(options: {
+    readonly pollMs: number;
+    readonly othersMs?: () => number;
+    readonly cleaned?: () => Promise<{ rows: [] }>;
+  }) {
     const clock = new FakeClock();
+    const log: string[] = [];
     const cache = createCache({
       defaultScope: "PUBLIC",
       testing: { clock },
-      logger: { info: () => undefined, warn: () => undefined },
+      logger: { info: (line) => log.push(line), warn: (line) => log.push(line) },
     });
     onTestFinished(() => cache.close());
     const sent: string[] = [];
     let wake = (): void => undefined;
     const query: OutboxOptions["database"]["query"] = async (text) => {
-      sent.push(text.includes("WITH created") ? "lead" : text.includes("page.tag") ? "read" : "other");
+      const [name = "other"] = STATEMENTS.find(([, part]) => text.includes(part)) ?? [];
+      sent.push(name);
+      if (name === "clean" && options.cleaned !== undefined) return options.cleaned();
       if (sent.at(-1) === "lead") return { rows: [{ ms: options.othersMs?.() ?? 0 }] };
       return { rows: sent.at(-1) === "read" ? [{ revision: "0", snapshot: "1:1:", continues: false, tag: null }] : [] };
     };
@@ -775,7 +788,7 @@ describe("an idle consumer", () => {
       },
     });
     onTestFinished(() => consumer.stop());
-    return { clock, sent, wake: () => wake() };
+    return { clock, log, sent, wake: () => wake() };
   }
 
   it("sends nothing between two polls, although its lease ends, and reads at a notification", async () => {
@@ -791,6 +804,33 @@ describe("an idle consumer", () => {
     wake();
     await clock.advance(0);
     expect(sent.slice(0, 2)).toEqual(["lead", "read"]);
+  });
+
+  it("reads at a notification although it cannot remove rows, which it tries again after ten seconds", async () => {
+    let isRefused = true;
+    const cleaned = async (): Promise<{ rows: [] }> => {
+      if (isRefused) throw new Error("permission denied");
+      return { rows: [] };
+    };
+    const { clock, log, sent, wake } = consumeNothing({ pollMs: 60_000, cleaned });
+    await clock.advance(0);
+    expect(sent).toContain("clean");
+    for (const waitedMs of [0, 9_999]) {
+      await clock.advance(waitedMs);
+      sent.length = 0;
+      wake();
+      await clock.advance(0);
+      expect(sent.filter((name) => name !== "lead")).toEqual(["read"]);
+    }
+    await clock.advance(1);
+    isRefused = false;
+    wake();
+    await clock.advance(0);
+    expect(sent.at(-1)).toBe("clean");
+    expect(log).toEqual([
+      'graphql-cached: maintenance by the outbox consumer "default" failed and is tried again: permission denied',
+      'graphql-cached: maintenance by the outbox consumer "default" works again',
+    ]);
   });
 
   it("takes over when the lease of another one ends, however rarely it polls", async () => {
