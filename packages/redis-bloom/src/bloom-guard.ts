@@ -129,7 +129,8 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
 
   async rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number> {
     const token = randomBytes(16);
-    await this.#build(token, [], this.#size.bits - 1);
+    let step = 0;
+    await this.#build(token, step, []);
     let count = 0;
     try {
       let chunk: Id[] = [];
@@ -137,29 +138,29 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
         this.#checkId(id);
         count++;
         if (chunk.push(id) < IDS_PER_CALL) continue;
-        await this.#build(token, chunk);
+        await this.#build(token, ++step, chunk);
         chunk = [];
       }
-      await this.#build(token, chunk);
+      await this.#build(token, ++step, chunk);
     } catch (error) {
-      await this.#finish(token, 0).catch(() => undefined);
+      await this.#finish(token, "").catch(() => undefined);
       throw error;
     }
-    if (!(await this.#finish(token, 1))) throw this.#unavailable(LOST);
+    if (!(await this.#finish(token, step))) throw this.#unavailable(LOST);
     return count;
   }
 
-  /** With `lastBit`, takes the lock and creates the filter under construction first. */
-  async #build(token: Buffer, ids: readonly Id[], lastBit = -1): Promise<void> {
-    const args = { token, buildTtlMs: BUILD_TTL_MS, lastBit };
+  async #build(token: Buffer, step: number, ids: readonly Id[]): Promise<void> {
+    const args = { token, step, buildTtlMs: BUILD_TTL_MS, lastBit: this.#size.bits - 1 };
     const [isHeld] = await this.#call(bloomBuild, [this.#building, this.#lock], args, [ids]);
     if (integerOf(isHeld) === 1) return;
-    throw this.#unavailable(lastBit < 0 ? LOST : "another process is rebuilding it; try again later");
+    throw this.#unavailable(step > 0 ? LOST : "another process is rebuilding it; try again later");
   }
 
-  async #finish(token: Buffer, isComplete: 0 | 1): Promise<boolean> {
+  /** Replaces the filter if `step` was the last one. Without a number, discards the new one. */
+  async #finish(token: Buffer, step: number | ""): Promise<boolean> {
     const keys = [this.#building, this.#lock, this.#filter];
-    const [reply] = await this.#call(bloomSwap, keys, { token, isComplete }, [[]]);
+    const [reply] = await this.#call(bloomSwap, keys, { token, step }, [[]]);
     return integerOf(reply) === 1;
   }
 

@@ -139,6 +139,38 @@ describe("bloomGuard", () => {
     expect(await guard.has([9])).toEqual([true]);
   });
 
+  it("does not use a filter of which a failover has lost a part", async () => {
+    const guard = guardOf();
+    const gates = [gate(), gate()] as const;
+    async function* rows(): AsyncGenerator<number> {
+      for (const [nth, { passed }] of gates.entries()) {
+        yield* range(100 * nth, 100 * (nth + 1));
+        await passed;
+      }
+      yield 200;
+    }
+    const rebuilt = guard.rebuild(rows());
+    rebuilt.catch(() => undefined);
+    const bits = async (): Promise<number> => {
+      const [building] = await client.keys(`${prefix}:*:building`);
+      return building === undefined ? 0 : client.bitcount(building);
+    };
+    await until("the first ids are added", async () => (await bits()) > 0);
+    // What a replica has that lags behind by a step.
+    const names = await client.keys(`${prefix}:*`);
+    const replica = await Promise.all(
+      names.map(async (name) => [name, (await client.dumpBuffer(name)) as Buffer] as const),
+    );
+    const before = await bits();
+    gates[0].open();
+    await until("the next ids are added", async () => (await bits()) > before);
+    for (const [name, dump] of replica) await client.restore(name, 60_000, dump, "REPLACE");
+    gates[1].open();
+    await expect(rebuilt).rejects.toThrow("the filter under construction was lost");
+    expect(await client.keys(`${prefix}:*`)).toEqual([]);
+    expect(await guard.has([150])).toEqual([true]);
+  });
+
   it("returns true if the filter was evicted, and if Redis does not reply in time", async () => {
     const guard = guardOf();
     await guard.rebuild([1]);
