@@ -38,7 +38,7 @@ export function bloomGuard<Id extends string | number | bigint>(options: BloomGu
 
 /**
  * Options of `bloomGuard`. All processes that share a filter must pass the same prefix, name,
- * capacity and ratio.
+ * capacity and ratio; another capacity or ratio is another filter.
  */
 export interface BloomGuardOptions {
   /** A client of ioredis, iovalkey or node-redis, as for `redisStore`. It is never closed. */
@@ -77,17 +77,20 @@ export interface BloomGuard<Id extends string | number | bigint> {
    */
   has(ids: readonly Id[]): Promise<readonly boolean[]>;
   /**
-   * Adds new ids. Call it before the ids can be requested. Does nothing until a filter has been
-   * built. Rejects with `CACHED_STORE_UNAVAILABLE` if Redis fails, and with `CACHED_OPTION_INVALID`
-   * if one of them is not an id.
+   * Adds new ids. Call it before the ids can be requested, and again when they are committed: a
+   * rebuild that has begun in between has read the source without them. Does nothing until a filter
+   * has been built. Rejects with `CACHED_STORE_UNAVAILABLE` if Redis fails, and with
+   * `CACHED_OPTION_INVALID` if one of them is not an id.
    */
   add(ids: readonly Id[]): Promise<void>;
   /**
    * Builds a new filter from all existing ids, in any order, and replaces the old one in one step.
    * Resolves with the number of ids. The old filter serves until then, and ids added meanwhile go
-   * into both. Only one process can rebuild at a time. Rejects with `CACHED_STORE_UNAVAILABLE` if
-   * another process is rebuilding or Redis fails, with `CACHED_OPTION_INVALID` if one of them is
-   * not an id, and with the iterator's own error if it throws. The old filter then stays in use.
+   * into both. Read the source in a generator: an array lacks what is added after it was read, and
+   * before this call. Only one process can rebuild at a time. Rejects with
+   * `CACHED_STORE_UNAVAILABLE` if another process is rebuilding or Redis fails, with
+   * `CACHED_OPTION_INVALID` if one of them is not an id, and with the iterator's own error if it
+   * throws. The old filter then stays in use.
    */
   rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number>;
 }
