@@ -110,6 +110,19 @@ describe("the metrics of Prometheus", () => {
     expect(await samplesOf(register, /loads_total/)).toEqual([loads]);
   });
 
+  it("stay in a registry that was emptied and filled again when an older collection stops", async () => {
+    const register = new Registry();
+    const { cache, load } = startCache({ prefix: "shop" });
+    const older = collectMetrics(cache, { register });
+    register.clear();
+    collectMetrics(cache, { register });
+    older.stop();
+    await load();
+    expect(await samplesOf(register, /loads_total/)).toEqual([
+      'graphql_cached_loads_total{cache="shop",coordinate="Movie"} 1',
+    ]);
+  });
+
   it("have the names that OpenTelemetry's metrics get in Prometheus", async () => {
     const register = new Registry();
     collectMetrics(startCache().cache, { register });
@@ -134,5 +147,6 @@ describe("the metrics of Prometheus", () => {
       /`name`: expected a non-empty string, got 7; `prefix`: unknown option/,
     );
     expect(() => collectMetrics(cache, { register })).toThrow(/without a metric `graphql_cached_loads_total`/);
+    expect((await register.getMetricsAsJSON()).map(({ name }) => name)).toEqual(["graphql_cached_loads_total"]);
   });
 });

@@ -15,7 +15,10 @@ export function collectMetrics<Context>(cache: Cache<Context>, options: CollectO
   const extension = extensionOf(cache, "collectMetrics");
   checkOptionRules(options, "collectMetrics", RULES, ["register"]);
   const { register, name = extension.prefix } = options;
-  const metrics = new Map(Object.keys(METRICS).map((metric) => [metric, sharedMetric(metric as MetricName, register)]));
+  const names = Object.keys(METRICS) as MetricName[];
+  // Before the first of them is added.
+  for (const metric of names) checkName(prometheusName(metric), register);
+  const metrics = new Map(names.map((metric) => [metric, sharedMetric(metric, register)]));
   const collected = collectedOf(cache, name, metrics);
   collected.users++;
   let isStopped = false;
@@ -24,9 +27,12 @@ export function collectMetrics<Context>(cache: Cache<Context>, options: CollectO
     isStopped = true;
     if (--collected.users > 0) return;
     collected.source.stop();
-    for (const [metric, { [SOURCES]: sources }] of metrics) {
+    for (const [metric, shared] of metrics) {
+      const { [SOURCES]: sources } = shared;
       const isLast = sources.delete(collected) && sources.size === 0;
-      if (isLast) register.removeSingleMetric(prometheusName(metric as MetricName));
+      const known = prometheusName(metric);
+      // A registry that was emptied may have another metric of this name by now.
+      if (isLast && register.getSingleMetric(known) === shared) register.removeSingleMetric(known);
     }
   };
   return { stop };
@@ -101,15 +107,19 @@ const labelOf = (attribute: string): string => attribute.replaceAll(".", "_");
 const labelsOf = (attributes: Attributes): Record<string, string> =>
   Object.fromEntries(Object.entries(attributes).map(([name, value]) => [labelOf(name), value]));
 
+function checkName(name: string, register: Registry): void {
+  const known = register.getSingleMetric(name);
+  if (known === undefined || SOURCES in known) return;
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `collectMetrics: \`register\`: expected a registry without a metric \`${name}\`, got one that has it; pass another registry`,
+  );
+}
+
 function sharedMetric(metric: MetricName, register: Registry): SharedMetric {
   const name = prometheusName(metric);
   const known = register.getSingleMetric(name);
-  if (known !== undefined && SOURCES in known) return known as unknown as SharedMetric;
-  if (known !== undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `collectMetrics: \`register\`: expected a registry without a metric \`${name}\`, got one that has it; pass another registry`,
-    );
+  if (known !== undefined) return known as unknown as SharedMetric;
   const { kind, description, attributes, bounds }: Metric = METRICS[metric];
   const sources = new Set<CollectedSource>();
   const labelNames = ["cache", ...attributes.map(labelOf)];
