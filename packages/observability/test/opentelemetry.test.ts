@@ -184,6 +184,30 @@ describe("the metrics of OpenTelemetry", () => {
     ]);
   });
 
+  it("are recorded once: a second use of a meter provider is refused until the first one has stopped", async () => {
+    const { meterProvider, pointsOf } = startMeter();
+    const { cache, movies } = startCache({ prefix: "shop" });
+    const options = { meterProvider, tracerProvider: false } as const;
+    const isRefused = (): void =>
+      expect(() => instrumentCache(cache, options)).toThrow(
+        expect.objectContaining({
+          code: "CACHED_OPTION_INVALID",
+          message: expect.stringMatching(/expected a cache whose metrics are not reported yet/) as string,
+        }),
+      );
+    const first = instrumentCache(cache, options);
+    isRefused();
+    instrumentCache(cache, { ...options, meterProvider: startMeter().meterProvider });
+    instrumentCache(startCache({ prefix: "blog" }).cache, options);
+    await movies({}).load(7);
+    expect(await pointsOf("graphql_cached.load.duration")).toEqual([[{ cache: "shop", coordinate: "Movie" }, 1]]);
+    first.stop();
+    const second = instrumentCache(cache, options);
+    first.stop();
+    isRefused();
+    second.stop();
+  });
+
   it("go to the global providers by default", async () => {
     const { meterProvider, pointsOf } = startMeter();
     metrics.setGlobalMeterProvider(meterProvider);

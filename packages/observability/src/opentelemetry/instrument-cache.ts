@@ -1,27 +1,25 @@
 import { type MeterProvider, metrics, type TracerProvider, trace } from "@opentelemetry/api";
 import { type Cache, CachedError, extensionOf } from "graphql-cached";
-import { checkOptionRules, type OptionRules } from "graphql-cached/store";
+import { type Cancel, checkOptionRules, type OptionRules } from "graphql-cached/store";
 import { observeMetrics } from "./observe-metrics.js";
 import { SpanTracing } from "./span-tracing.js";
 
 /**
  * Reports a cache to OpenTelemetry: its metrics, and spans of loads, waits and store operations.
  *
- * Throws `CACHED_OPTION_INVALID` for an invalid argument, and if spans of the cache are reported
- * already.
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, if spans of the cache are reported
+ * already, and if its metrics go to the meter provider already.
  */
 export function instrumentCache<Context>(cache: Cache<Context>, options: OpenTelemetryOptions = {}): Instrumentation {
   const extension = extensionOf(cache, "instrumentCache");
   checkOptionRules(options, "instrumentCache", RULES);
   const { name = extension.prefix, serverAddress, serverPort } = options;
   const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = options;
-  if (tracerProvider !== false && extension.tracing !== undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      "instrumentCache: expected a cache whose spans are not reported yet, got one that is instrumented; call it once, or stop() first",
-    );
+  if (tracerProvider !== false && extension.tracing !== undefined) throw isReported("spans");
   const stopMetrics =
-    meterProvider === false ? undefined : observeMetrics(extension, name, meterProvider.getMeter(SCOPE));
+    meterProvider === false
+      ? undefined
+      : once(cache, meterProvider, () => observeMetrics(extension, name, meterProvider.getMeter(SCOPE)));
   const tracing =
     tracerProvider === false
       ? undefined
@@ -39,6 +37,29 @@ export function instrumentCache<Context>(cache: Cache<Context>, options: OpenTel
     },
   };
 }
+
+/** The meter providers that the metrics of a cache go to. */
+const PROVIDERS = new WeakMap<object, Set<MeterProvider>>();
+
+/** Each use of a provider would record everything once more. */
+function once(cache: object, provider: MeterProvider, observe: () => Cancel): Cancel {
+  const providers = PROVIDERS.get(cache) ?? new Set();
+  if (providers.has(provider)) throw isReported("metrics");
+  let stop: Cancel | undefined = observe();
+  PROVIDERS.set(cache, providers.add(provider));
+  return () => {
+    if (stop === undefined) return;
+    stop();
+    stop = undefined;
+    providers.delete(provider);
+  };
+}
+
+const isReported = (what: string): CachedError =>
+  new CachedError(
+    "CACHED_OPTION_INVALID",
+    `instrumentCache: expected a cache whose ${what} are not reported yet, got one that is instrumented; call it once, or stop() first`,
+  );
 
 /** Options of `instrumentCache`. */
 export interface OpenTelemetryOptions {
