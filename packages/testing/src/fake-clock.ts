@@ -47,7 +47,8 @@ export class FakeClock implements Clock {
       next.fn();
       await settle();
     }
-    this.#now = end;
+    // What a timer has begun may have advanced it further.
+    this.#now = Math.max(this.#now, end);
     await settle();
   }
 }

@@ -29,6 +29,13 @@ describe("FakeClock", () => {
     await clock.advance(2);
     expect(steps).toEqual(["what the first has begun", "the second"]);
   });
+
+  it("does not go back when what a timer has begun advances it as well", async () => {
+    const clock = new FakeClock(0);
+    clock.after(10, () => void clock.advance(2_000));
+    await clock.advance(100);
+    expect(clock.now()).toBe(2_010);
+  });
 });
 
 describe("A gate", () => {
