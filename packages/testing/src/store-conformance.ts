@@ -213,6 +213,34 @@ const leaseRules: Rules = {
     await t.subject.elapse(BRIEF.leaseMs + 20);
     strictEqual((await t.acquire()).kind, "busy");
   },
+  "extends a lease that has ended, unless another caller has taken it over": async (t) => {
+    const [own, taken] = [t.at("own"), t.at("taken")];
+    const { token } = await own.grant({}, BRIEF);
+    const previous = await taken.grant({}, BRIEF);
+    await t.subject.elapse(BRIEF.leaseMs + 20);
+    await taken.grant();
+    const holds = [
+      { key: own.key, token },
+      { key: taken.key, token: previous.token },
+    ];
+    deepStrictEqual(await t.store.renew(holds, TIMES), [true, false]);
+    strictEqual((await own.acquire()).kind, "busy");
+  },
+  "extends the lease on a value, which stays": async (t) => {
+    await t.acquireAndStore({ freshMs: 0 });
+    const { token } = await t.grant({}, BRIEF);
+    deepStrictEqual(await t.store.renew([{ key: t.key, token }], TIMES), [true]);
+    await t.subject.elapse(BRIEF.leaseMs + 20);
+    strictEqual((await t.acquire()).kind, "busy");
+    strictEqual((await t.entry())?.state, "value");
+  },
+  "applies the requests for one key in one call one after the other": async (t) => {
+    const request = t.leaseRequest();
+    const grants = await t.store.acquire([request, request], TIMES, await t.head());
+    deepStrictEqual(grants.map(({ kind }) => kind).sort(), ["busy", "granted"]);
+    const value = t.storeRequest(grants.find(({ kind }) => kind === "granted") as Granted);
+    deepStrictEqual([...(await t.store.storeValues([value, value]))].sort(), ["refused", "stored"]);
+  },
 };
 
 const storeRules: Rules = {
@@ -263,6 +291,35 @@ const storeRules: Rules = {
     strictEqual(await t.release(refresh, "abandoned"), true);
     await t.grant({ supersededAt: grantedAt, endsFreshness: true });
     strictEqual((await t.entry())?.freshUntilAt, 0);
+  },
+  "makes a fresh value stale with a takeover as well, if its caller says so": async (t) => {
+    const { grantedAt } = await t.acquireAndStore();
+    const previous = await t.grant({ supersededAt: grantedAt }, BRIEF);
+    await t.subject.elapse(BRIEF.leaseMs + 20);
+    const next = await t.grant({ supersededAt: grantedAt, endsFreshness: true });
+    strictEqual(next.gen, previous.gen);
+    strictEqual((await t.entry())?.freshUntilAt, 0);
+  },
+  "keeps a stale value whose ttl ends during its refresh, which can still be stored": async (t) => {
+    await t.acquireAndStore({ freshMs: 0, ttlMs: 1_000 });
+    const refresh = await t.grant();
+    await t.subject.elapse(1_100);
+    strictEqual((await t.entry())?.state, "value");
+    strictEqual(await t.storeValue(refresh), "stored");
+  },
+  "treats a value that is only for those who wait for it as none": async (t) => {
+    const [failed, soft] = [t.at("failed"), t.at("soft")];
+    for (const one of [failed, soft]) {
+      const grant = await one.grant();
+      strictEqual(await one.storeValue(grant, { freshMs: -grant.grantedAt - 1 }), "stored");
+      const entry = await one.entry();
+      ok(entry?.state === "value" && entry.freshUntilAt < 0);
+      isBody(entry.body);
+    }
+    strictEqual(await failed.release(await failed.grant(), "failed"), true);
+    strictEqual((await failed.acquire()).kind, "failed");
+    await t.store.remove([soft.key], { soft: true });
+    strictEqual(await soft.entry(), undefined);
   },
   "keeps a stale value while its refresh holds the lease, and replaces it when the refresh is stored": async (t) => {
     await t.acquireAndStore({ freshMs: 0 });
@@ -384,6 +441,23 @@ const releaseRules: Rules = {
     const shared = await t.acquire();
     ok(shared.kind === "failed");
     isBody(shared.body);
+  },
+  "keeps a value that is still fresh as it was when its early refresh fails": async (t) => {
+    const { grantedAt } = await t.acquireAndStore();
+    const before = await t.entry();
+    strictEqual(await t.release(await t.grant({ supersededAt: grantedAt }), "failed"), true);
+    const after = await t.entry();
+    deepStrictEqual([after?.state, after?.hasRefreshFailed, after?.gen], ["value", false, ""]);
+    strictEqual(after?.freshUntilAt, before?.freshUntilAt);
+  },
+  "replaces a stale value by an uncacheable mark, and removes marks and failures by a soft invalidation": async (t) => {
+    await t.acquireAndStore({ freshMs: 0 });
+    for (const outcome of ["uncacheable", "failed"] as const) {
+      strictEqual(await t.release(await t.grant(), outcome), true);
+      strictEqual((await t.entry())?.state, outcome);
+      await t.store.remove([t.key], { soft: true });
+      strictEqual(await t.entry(), undefined);
+    }
   },
   "grants no lease on an uncacheable key until its hold time is over": async (t) => {
     await t.release(await t.grant(), "uncacheable", 600);
@@ -640,6 +714,12 @@ const wakeRules: Rules = {
     const refresh = await t.grant();
     strictEqual((await t.acquire()).kind, "busy");
     await t.release(refresh, "abandoned");
+    strictEqual((await t.wake()).entry, undefined);
+  },
+  "wakes the waiters of a key that is removed, and sends no entry along": async (t) => {
+    await t.grant();
+    strictEqual((await t.acquire()).kind, "busy");
+    await t.store.remove([t.key]);
     strictEqual((await t.wake()).entry, undefined);
   },
 };
