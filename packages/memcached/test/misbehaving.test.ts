@@ -190,11 +190,19 @@ describe("A misbehaving memcached", () => {
     const servers = { a: connect(a), b: connect(b) };
     const world = memoryWorld(() => memcachedStore({ servers }));
     let loads = 0;
-    const one = world.process(typeDefs, { Query: { top: () => `${++loads}`, tagged: () => "" } }, PATIENT);
+    const one = world.process(
+      "type Query { top: String @cached(maxAge: 60) item(id: Int): String @cached(maxAge: 60) }",
+      { Query: { top: () => `${++loads}`, item: () => "" } },
+      PATIENT,
+    );
     await until("it is in memory", async () => (await one.ask("{ top }"), (one.outcomes().hit ?? 0) > 2));
     const before = loads;
     await a.kill();
-    for (let nth = 0; nth < 3; nth++) expect(await dataOf(one.ask("{ top }"))).toEqual({ top: `${before}` });
+    for (let id = 0; id < 10; id++) {
+      expect(await dataOf(one.ask("{ top }"))).toEqual({ top: `${before}` });
+      // Items are on either of the servers.
+      expect(await dataOf(one.ask(`{ top item(id: ${id}) }`))).toEqual({ top: `${before}`, item: "" });
+    }
     expect(loads).toBe(before);
   });
 

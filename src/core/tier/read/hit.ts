@@ -133,11 +133,17 @@ export class Reads implements ReadPath {
     this.nextRead++;
     const { store, clock, invalidations, unconfirmed, longTick, memory } = this.#parts;
     tick.sentAt = clock.now();
-    const read = await store.read([...tick.cells.keys()]);
+    let read = await store.read([...tick.cells.keys()]);
     // Without a result, there is nothing to evaluate.
     const first = read.readings.find((reading) => reading.kind === "read");
     if (first !== undefined) invalidations.noteTime(first.now);
-    const isRead = first !== undefined || tick.cells.size === 0;
+    let isRead = first !== undefined || tick.cells.size === 0;
+    // What is in memory needs only the head, which other nodes have as well.
+    if (!isRead && tick.inMemory.length > 0 && store.nodeOf !== undefined) {
+      const { clock } = await store.read([]);
+      read = { ...read, clock };
+      isRead = clock !== undefined;
+    }
     const isReady = !isRead || invalidations.isAt(read.clock);
     const isPrepared = isReady || (await prepareFor(read, this.#parts));
     tick.isRead = isRead && isPrepared;
