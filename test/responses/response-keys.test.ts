@@ -1,7 +1,14 @@
 import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { buildSchema, parse } from "graphql";
-import { applyCached, cachedTypeDefs, createCache, memoryStore, type ResponsesOptions } from "graphql-cached";
+import {
+  type ApplyCachedOptions,
+  applyCached,
+  cachedTypeDefs,
+  createCache,
+  memoryStore,
+  type ResponsesOptions,
+} from "graphql-cached";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { HINTS, knowOperations, openSite, SERVERS } from "./site.js";
 
@@ -64,6 +71,42 @@ describe.each(SERVERS)("the key of a response on %s", (server) => {
     // Which properties a context has is a part of the key: they are the same here.
     for (const user of [undefined, undefined, "ann", "bob"]) await ask("{ now }", { user } as object);
     expect(executions()).toBe(2);
+  });
+});
+
+describe("the responses of two schemas of one cache", () => {
+  type Price = (source: unknown, args: unknown, context: { readonly locale?: string }) => unknown;
+
+  /** Returns what adds schemas, and asks the one that was added for its price. */
+  function openSchemas() {
+    knowOperations();
+    const cache = createCache({ defaultScope: "PUBLIC", logger: { info: () => undefined, warn: () => undefined } });
+    onTestFinished(() => cache.close());
+    const other = () => 1;
+    return (price: Price, field: string, options?: ApplyCachedOptions) => {
+      const sdl = `type Query { price: ${field} other: Int @cached(maxAge: 60) }`;
+      const made = makeExecutableSchema({ typeDefs: [cachedTypeDefs, HINTS, sdl] });
+      const fields = made.getQueryType()?.getFields();
+      // Not as resolvers of graphql-tools, which binds each.
+      Object.assign(fields?.price as object, { resolve: price });
+      Object.assign(fields?.other as object, { resolve: other });
+      const schema = applyCached(made, cache, options);
+      return async (query: string, contextValue: object = {}): Promise<unknown> => {
+        const { data } = await cache.execute({ schema, document: parse(query), contextValue });
+        await settle();
+        return data?.price;
+      };
+    };
+  }
+
+  it("are not shared, although the operations have the same text", async () => {
+    const add = openSchemas();
+    const shop = add(() => 7, "Int @cacheControl(maxAge: 60)");
+    const office = add(() => "7 less 2", "String @cacheControl(maxAge: 60)");
+    for (let round = 0; round < 3; round++) {
+      expect(await shop("{ price }")).toBe(7);
+      expect(await office("{ price }")).toBe("7 less 2");
+    }
   });
 });
 

@@ -160,7 +160,8 @@ export class ResponseCache {
   }
 
   #knownOf(key: Key): KnownKey {
-    const row = this.#memo.row(key.hash);
+    // The hash is that of the input, which is the same for all schemas.
+    const row = this.#memo.row(`${key.variantId} ${key.hash}`);
     const known = row.keys[this.#slot];
     if (known !== undefined) return known;
     const made = new KnownKey(key, NO_TAGS, row);
