@@ -155,17 +155,43 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     expect([isPublic(control), vary]).toEqual([false, expect.anything()]);
   });
 
-  it("what may depend on a property that this request lacks, and others have, is not for all", async () => {
-    const { ask } = await serve(server, {
-      context: (req) => (req["x-tenant"] === undefined ? {} : { tenant: req["x-tenant"] }),
-      resolvers: {
-        Query: { greeting: (_: unknown, __: unknown, { tenant }: { tenant?: string }) => tenant ?? "default" },
-      },
-    });
-    await ask("{ greeting }", { "x-tenant": "a" });
-    const { control } = await ask("{ greeting }");
-    expect(isPublic(control)).toBe(false);
-  });
+  it.each(server === "Mercurius" ? [false] : [false, true])(
+    "what may depend on a property that this request lacks, and others have, is not for all (stored: %j)",
+    async (responses) => {
+      const { ask } = await serve(server, {
+        responses,
+        context: (req) => (req["x-tenant"] === undefined ? {} : { tenant: req["x-tenant"] }),
+        resolvers: {
+          Query: { greeting: (_: unknown, __: unknown, { tenant }: { tenant?: string }) => tenant ?? "default" },
+        },
+      });
+      await ask("{ greeting }", { "x-tenant": "a" });
+      // Executed, and then a stored one.
+      for (let nth = 0; nth < 2; nth++) expect(isPublic((await ask("{ greeting }")).control)).toBe(false);
+    },
+  );
+
+  it.each(server === "Mercurius" ? [false] : [false, true])(
+    "the property that a request lacks is named once, unless only callers with an identity have it (stored: %j)",
+    async (responses) => {
+      const lines: string[] = [];
+      const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+      const { ask } = await serve(server, {
+        cache: { logger, identify: (({ user }: { user?: string }) => user) as never },
+        responses,
+        context: (req) => ({
+          ...(req["x-user"] === undefined ? {} : { user: req["x-user"], role: "admin" }),
+          ...(req["x-tenant"] === undefined ? {} : { tenant: req["x-tenant"] }),
+        }),
+      });
+      await ask("{ greeting }", { "x-user": "ann" });
+      for (let nth = 0; nth < 3; nth++) expect(isPublic((await ask("{ greeting }")).control)).toBe(true);
+      expect(isPublic((await ask("{ greeting }", { "x-tenant": "a" })).control)).toBe(true);
+      expect(lines).toEqual([]);
+      for (let nth = 0; nth < 2; nth++) expect(isPublic((await ask("{ greeting }")).control)).toBe(false);
+      expect(lines).toEqual([expect.stringContaining('"$context.tenant" in `edge.contextHeaders`')]);
+    },
+  );
 
   it("a mistake is for nobody, also when it is made again", async () => {
     const { ask } = await serve(server);

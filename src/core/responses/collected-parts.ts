@@ -92,13 +92,9 @@ export class CollectedParts implements PartCollector {
    * share depends on none. `remedy`: what to do about one that callers differ in.
    */
   addContextReads(names: readonly string[], remedy: (path: string) => string): void {
-    const read = names.slice(0, MAX_NAMES);
-    if (read.length === 0) return;
+    if (names.length === 0) return;
     this.isComplete = false;
-    this.#parts.onceLog.warn(
-      `graphql-cached: a response is not kept for all callers, since its execution has read ${read.map((name) => `\`context.${name}\``).join(", ")}, so that one could get what was made for another; ` +
-        `${remedy(`$context.${read[0]}`)}; only if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify([...new Set(read.map((name) => name.split(".")[0]))])} } })`,
-    );
+    this.#parts.onceLog.warn(contextReadLine(names, remedy));
   }
 
   /** `reason`: a mistake in how the cache is used, which is logged once. */
@@ -144,6 +140,15 @@ export class CollectedParts implements PartCollector {
     }
     return subjects.size > MAX_TAGS ? undefined : [...subjects];
   }
+}
+
+/** Says what about the context keeps a response from those who share one. See `addContextReads`. */
+export function contextReadLine(names: readonly string[], remedy: (path: string) => string): string {
+  const read = names.slice(0, MAX_NAMES);
+  return (
+    `graphql-cached: a response is not kept for all callers, since its execution has read ${read.map((name) => `\`context.${name}\``).join(", ")}, so that one could get what was made for another; ` +
+    `${remedy(`$context.${read[0]}`)}; only if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify([...new Set(read.map((name) => name.split(".")[0]))])} } })`
+  );
 }
 
 /** How many properties of a context one line names. */

@@ -3,7 +3,7 @@ import { namesOf } from "../../core/loader/collected-reads.js";
 import { identityMistake, identityOf } from "../../core/loader/identity.js";
 import type { Observer } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
-import { CollectedParts } from "../../core/responses/collected-parts.js";
+import { CollectedParts, contextReadLine } from "../../core/responses/collected-parts.js";
 import type { OperationPlan, OperationPlanner } from "../../core/responses/operation-plan.js";
 
 import type {
@@ -103,6 +103,8 @@ function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boo
 
 export class EdgeResponse {
   #plan: OperationPlan | undefined;
+  /** The properties of other contexts that its own lacks. */
+  #missing: readonly string[] = [];
   #contents: (() => Contents) | undefined;
   #isServed = false;
   /** The data that was executed or stored, as JSON. */
@@ -116,7 +118,7 @@ export class EdgeResponse {
   ) {}
 
   served({ response, report, contextPaths, isPrivate, plan }: Extract<Begun, { kind: "served" }>): void {
-    this.#plan = plan;
+    this.#note(plan);
     this.#text = response.dataText;
     this.#isServed = true;
     const { subjects, freshForMs, staleForMs } = report;
@@ -146,7 +148,7 @@ export class EdgeResponse {
     const { parts: all, options } = this.edge;
     const { contextWatch, identify } = all;
     const plan = this.edge.planner.plan(operation);
-    this.#plan = plan;
+    this.#note(plan, serverKeys);
     const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
     const parts = execution?.parts ?? new CollectedParts(all, [...contextPaths, ...options.contextPaths]);
     // Otherwise another cache may have answered.
@@ -163,7 +165,6 @@ export class EdgeResponse {
     if (execution?.parts !== undefined) return () => undefined;
     const stop = all.requestStates.collect(operation.context, parts.observing(observer));
     if (plan?.isPublic === true) return stop;
-    const missing = this.edge.missingIn(operation.context);
     const contextReads = contextWatch.collect(operation.context, [...contextPaths, ...options.contextPaths]);
     // What tells callers apart says the same of all whose responses a CDN keeps: that they are not
     // signed in.
@@ -171,11 +172,17 @@ export class EdgeResponse {
     return () => {
       stop();
       const { context } = operation;
-      const read = [...contextReads(), ...missing].filter(
+      const read = contextReads().filter(
         (name) => !serverKeys.includes(name) && !contextWatch.isNoIdentity(context, name),
       );
       parts.addContextReads(read, REMEDY);
     };
+  }
+
+  #note(plan: OperationPlan | undefined, serverKeys: readonly string[] = []): void {
+    this.#plan = plan;
+    if (plan?.isPublic !== true && this.origin !== undefined)
+      this.#missing = this.edge.missingIn(this.context as object).filter((name) => !serverKeys.includes(name));
   }
 
   executed({ data }: ExecutedResponse): void {
@@ -223,7 +230,7 @@ export class EdgeResponse {
   async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | "outdated" | undefined> {
     const { edge, origin, context } = this;
     const { tagHeaders, maxTags, maxTagBytes, contextPaths } = edge.options;
-    const { keys, invalidations, onceLog } = edge.parts;
+    const { keys, contextWatch, invalidations, onceLog } = edge.parts;
     if (origin === undefined || contents?.subjects === undefined || !contents.isComplete) return undefined;
     // Without a plan, not all of it is known either.
     if (contents.isPrivate || this.#plan === undefined || this.#plan.isPrivate) return undefined;
@@ -231,6 +238,11 @@ export class EdgeResponse {
     // Hooks and resolvers can have found out who is asking.
     if (mayBeSignedIn(edge.parts, context)) return undefined;
     if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
+    const missing = this.#missing.filter((name) => !contextWatch.isNoIdentity(context as object, name));
+    if (missing.length > 0) {
+      onceLog.warn(contextReadLine(missing, REMEDY));
+      return undefined;
+    }
     const { everything, coordinate } = keys.subjects;
     const subjects = [...new Set([everything, coordinate(RESPONSES), ...contents.subjects])];
     // What was invalidated meanwhile was purged before this response is kept.
