@@ -5,6 +5,7 @@ import { startStandaloneServer } from "@apollo/server/standalone";
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import fastify, { type FastifyInstance } from "fastify";
+import { parse } from "graphql";
 import {
   applyCached,
   CachedError,
@@ -113,6 +114,15 @@ async function serve(server: Server, setup: Setup = {}) {
         {},
         "B",
       ),
+    );
+    // Routes that make one body of two operations, the second one of documents for which no `preParsing` is called.
+    type Runs = { graphql(source: unknown): Promise<object> };
+    app.get("/both", async (_, reply) => [
+      await (reply as never as Runs).graphql("{ mine }"),
+      await (reply as never as Runs).graphql("{ movie }"),
+    ]);
+    app.get("/both-parsed", (_, reply) =>
+      Promise.all(["{ mine }", "{ movie }"].map((source) => (reply as never as Runs).graphql(parse(source)))),
     );
     url = `${await app.listen({ port: 0, host: "127.0.0.1" })}/graphql`;
   }
@@ -328,6 +338,20 @@ itBehindMercurius(
     ]);
   },
 );
+
+for (const path of ["/both", "/both-parsed"])
+  itBehindMercurius(`behind Mercurius, what a route makes of two operations is not for all (${path})`, async () => {
+    const { app } = await serve("Mercurius", {
+      typeDefs: `type Query {
+        movie: String @cached(maxAge: 60)
+        mine: String @cacheControl(maxAge: 60, scope: PRIVATE)
+      }`,
+      resolvers: { Query: { movie: () => "Ran", mine: () => "own" } },
+    });
+    const answer = await (app as FastifyInstance).inject({ method: "GET", url: path });
+    expect(answer.json()).toEqual([{ data: { mine: "own" } }, { data: { movie: "Ran" } }]);
+    expect(isPublic(String(answer.headers["cache-control"]))).toBe(false);
+  });
 
 it.each(["Apollo Server", "GraphQL Yoga"] as const)("behind %s, a batch is for nobody", async (server) => {
   const { url } = await serve(server);

@@ -126,13 +126,23 @@ function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options:
 
 /** Only responses to GET requests, which are no batches, get headers for CDNs. */
 function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
-  /** By request. `stop` ends the collection of parts. Without a result, it was not executed. */
-  type Answer = { readonly atEdge?: EdgeResponse; readonly stop?: () => void; result?: Result };
+  /**
+   * By request. `asked`: the context of its only operation, until that is executed. `stop` ends the
+   * collection of parts. Without a result, it was not executed.
+   */
+  type Answer = {
+    readonly asked?: OperationContext | undefined;
+    readonly atEdge?: EdgeResponse;
+    readonly stop?: () => void;
+    result?: Result;
+  };
   const answers = new WeakMap<object, Answer>();
   const executed = new WeakMap<object, Answer>();
-  hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
-    if (request !== undefined)
-      answers.set(request, isForEdge({ method: request.method ?? "" }) ? { atEdge: edge.unexecuted() } : {});
+  hooks.addHook("preParsing", async (_schema, _source, context) => {
+    const { request } = context.reply ?? {};
+    if (request === undefined) return;
+    const asked = answers.has(request) ? undefined : context;
+    answers.set(request, { asked, ...(isForEdge({ method: request.method ?? "" }) && { atEdge: edge.unexecuted() }) });
   });
   hooks.addHook("preExecution", async (schema, document, context) => {
     const { request } = context.reply ?? {};
@@ -143,7 +153,10 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     if (request === undefined || atEdge === undefined) return;
     const operation = { schema, document, operationName: requestedOperation(context), context };
     const answer = { atEdge, stop: atEdge.execute(operation, undefined, undefined, KEYS_OF_MERCURIUS) };
-    answers.set(request, answer);
+    const before = answers.get(request);
+    // What a route makes of several operations is the answer to none of them.
+    const isOnly = before === undefined || before.asked === context;
+    answers.set(request, isOnly ? answer : { atEdge: edge.unexecuted() });
     executed.set(context, answer);
   });
   hooks.addHook("onResolution", async (execution, context) => {
