@@ -6,6 +6,7 @@ import type { BoundTemplate, TagTemplate } from "./keys/tag-template.js";
 import type { Policy, PolicySettings } from "./policy/policy.js";
 import type { Excess } from "./tier/request/loaded.js";
 
+/** Those of several schemas. For a coordinate, the schema that was added last decides. */
 export class AppliedRules implements SchemaRules {
   readonly fields = new Map<string, FieldRule>();
   readonly invalidations = new Map<string, InvalidationRule>();
@@ -13,15 +14,17 @@ export class AppliedRules implements SchemaRules {
   readonly wrapped = new Map<string, { readonly name: string }>();
   /** By coordinate and variant, whose fields share entries: the resolver that loads them. */
   readonly sources = new Map<string, object>();
-  /** The policies that were not written in a schema. */
   readonly policies = new Map<string, PolicySettings>();
+  /** By variant: the paths into the context in the keys of its fields, and in their tags. */
+  readonly contextPaths = new Map<string, readonly Path[]>();
   isEmpty = true;
 
-  add({ fields, invalidations }: SchemaRules, policies: ReadonlyMap<string, PolicySettings>): void {
+  add({ fields, invalidations, policies }: SchemaRules): void {
     this.isEmpty = false;
     for (const [coordinate, policy] of policies) this.policies.set(coordinate, policy);
     for (const [coordinate, rule] of fields) this.fields.set(coordinate, rule);
     for (const [coordinate, rule] of invalidations) this.invalidations.set(coordinate, rule);
+    for (const { variant, contextPaths } of fields.values()) this.contextPaths.set(variant.id, contextPaths);
   }
 }
 
@@ -128,4 +131,6 @@ export interface SchemaRules {
   readonly fields: ReadonlyMap<string, FieldRule>;
   /** By the coordinate of a mutation field. */
   readonly invalidations: ReadonlyMap<string, InvalidationRule>;
+  /** Those of fields and types that were not written in the schema. */
+  readonly policies: ReadonlyMap<string, PolicySettings>;
 }

@@ -108,6 +108,30 @@ describe("the responses of two schemas of one cache", () => {
       expect(await office("{ price }")).toBe("7 less 2");
     }
   });
+
+  it("are not kept with a field that only the other one caches", async () => {
+    const add = openSchemas();
+    let price = 0;
+    add(() => 0, "Int @cached(maxAge: 60, scope: PUBLIC)");
+    const ask = add(() => ++price, "Int");
+    expect([await ask("{ price other }"), await ask("{ price other }")]).toEqual([1, 2]);
+  });
+
+  it("are not kept with a field for which only the other one has a policy that caches it", async () => {
+    const add = openSchemas();
+    let price = 0;
+    const off = add(() => ++price, "Int @cacheControl(maxAge: 60)", { policies: { "Query.price": { maxAge: 0 } } });
+    add(() => 0, "Int @cacheControl(maxAge: 60)", { policies: { "Query.price": { maxAge: 60 } } });
+    expect([await off("{ price other }"), await off("{ price other }")]).toEqual([1, 2]);
+  });
+
+  it("have what the keys of their own fields contain of the context, which is less in the other one", async () => {
+    const add = openSchemas();
+    const price: Price = (_, __, { locale }) => locale;
+    const ask = add(price, 'String @cached(maxAge: 60, scope: PUBLIC, key: ["$context.locale"])');
+    add(price, "String @cached(maxAge: 60, scope: PUBLIC)");
+    for (const locale of ["de", "en", "de", "en"]) expect(await ask("{ price }", { locale })).toBe(locale);
+  });
 });
 
 describe("the responses of two releases", () => {

@@ -46,9 +46,8 @@ export class CollectedParts implements PartCollector {
     const { refusal, hint } = report;
     if (refusal !== undefined && !REFUSALS[refusal].isStoredInResponses) this.isComplete = false;
     this.isPrivate ||= hint?.scope === "PRIVATE";
-    const missing = this.#parts.rules.fields
-      .get(coordinate)
-      ?.contextPaths.find(({ text }) => !this.#contextPaths.has(text));
+    const contextPaths = key && this.#parts.rules.contextPaths.get(key.variantId);
+    const missing = contextPaths?.find(({ text }) => !this.#contextPaths.has(text));
     if (missing !== undefined) this.refuse(`the key of \`${coordinate}\` contains ${missing.text}`);
     const hintedMs = hint?.maxAge === undefined ? Number.POSITIVE_INFINITY : hint.maxAge * 1000 - report.ageMs;
     const freshForMs = Math.min(report.freshForMs, hintedMs);

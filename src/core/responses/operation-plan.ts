@@ -21,7 +21,7 @@ import {
 import { getOrMake } from "../base/multimap.js";
 import { directivesAt } from "../directive/compile/directives.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
-import { isStitched } from "../directive/compile/own-resolver.js";
+import { isStitched, rulesOf } from "../directive/compile/own-resolver.js";
 import { REFERENCE } from "../directive/compile/reference.js";
 import { objectsOf } from "../directive/compile/type-graph.js";
 import { hasPublicHint, hintOf, isPrivateType } from "../directive/hints/cache-control.js";
@@ -29,7 +29,7 @@ import { authMarkOf } from "../directive/permissions/auth-marks.js";
 import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
 import { mergeSettings, type PolicySettings } from "../policy/policy.js";
-import type { FieldRule } from "../schema-rules.js";
+import type { FieldRule, SchemaRules } from "../schema-rules.js";
 
 export interface OperationPlan {
   /** That of the text of the operation and of the fragments that it reaches. */
@@ -224,9 +224,9 @@ class PlanBuilder {
 
   /** The entities of a subgraph are read by the rules of their references. */
   #addReferences(returned: GraphQLCompositeType): void {
-    const { schema, parts } = this.#facts;
+    const { schema, rules } = this.#facts;
     for (const { name } of isAbstractType(returned) ? schema.getPossibleTypes(returned) : []) {
-      const rule = parts.rules.fields.get(`${name}.${REFERENCE}`);
+      const rule = rules.fields.get(`${name}.${REFERENCE}`);
       if (rule === undefined) continue;
       if (rule.policy.scope === "PRIVATE") this.#sum.isPrivate = true;
       this.#addRule(rule);
@@ -263,6 +263,7 @@ interface FieldFacts {
 class SchemaFacts {
   readonly schema: GraphQLSchema;
   readonly parts: CacheParts;
+  readonly rules: SchemaRules;
   readonly plans = new WeakMap<DocumentNode, Map<string | undefined, OperationPlan>>();
   readonly #fields = new Map<string, FieldFacts>();
   #hasWarned = false;
@@ -270,6 +271,7 @@ class SchemaFacts {
   constructor(schema: GraphQLSchema, parts: CacheParts) {
     this.schema = schema;
     this.parts = parts;
+    this.rules = rulesOf(schema, parts);
   }
 
   of(parent: GraphQLObjectType, field: AnyField): FieldFacts {
@@ -279,7 +281,7 @@ class SchemaFacts {
 
   #read(coordinate: string, parent: GraphQLObjectType, field: AnyField): FieldFacts {
     const { schema, parts } = this;
-    const rule = parts.rules.fields.get(coordinate);
+    const rule = this.rules.fields.get(coordinate);
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
     // Only without a rule: what made it a rule says the rest.
     const declared = rule === undefined ? this.#declaredAt(coordinate, field) : {};
@@ -321,7 +323,7 @@ class SchemaFacts {
   /** Returns the policy of a field itself. With `maxAge: 0`, it makes no rule. */
   #declaredAt(coordinate: string, field: AnyField): PolicySettings {
     const { cached } = field.extensions as { readonly cached?: PolicySettings };
-    const settings = this.parts.rules.policies.get(coordinate);
+    const settings = this.rules.policies.get(coordinate);
     return mergeSettings(settings, ...directivesAt(this.schema, field, "cached"), cached);
   }
 }

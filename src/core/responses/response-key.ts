@@ -4,7 +4,7 @@ import { type GraphQLSchema, print, printSchema } from "graphql";
 import { variablesOf } from "../base/graphql-version.js";
 import { directivesOn } from "../directive/compile/directives.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
-import { wrappedBy } from "../directive/compile/own-resolver.js";
+import { rulesOf, wrappedBy } from "../directive/compile/own-resolver.js";
 import { listOf } from "../directive/compile/served-schema.js";
 import { hintOf } from "../directive/hints/cache-control.js";
 import { canonicalize } from "../keys/canonical.js";
@@ -89,7 +89,8 @@ export function responseKey(
  * Returns the digest of everything in a schema that decides about responses. Releases that differ
  * in it share none.
  */
-export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
+export function shapeOf(schema: GraphQLSchema, parts: CacheParts): string {
+  const { fields } = rulesOf(schema, parts);
   // Printing the schema leaves them out.
   const annotated = Object.values(schema.getTypeMap()).flatMap((type) => [
     [type.name, directivesOn(type).map(print)],
@@ -98,7 +99,7 @@ export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
       directivesOn(field).map(print),
     ]),
   ]);
-  const policies = [...rules.fields.values()].map(({ coordinate, variant, policy, settings }) => [
+  const policies = [...fields.values()].map(({ coordinate, variant, policy, settings }) => [
     coordinate,
     variant.id,
     policy,
@@ -108,16 +109,17 @@ export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
 }
 
 /** Logs once which responses only their age, or what their resolvers read, makes outdated. */
-export function reportStart(schema: GraphQLSchema, { rules, onceLog }: CacheParts): void {
+export function reportStart(schema: GraphQLSchema, parts: CacheParts): void {
   const root = schema.getQueryType();
+  const { fields } = rulesOf(schema, parts);
   const kept = Object.values(root?.getFields() ?? {})
     .filter((field: AnyField) => (hintOf(field).maxAge ?? 0) > 0)
     // With entity tags, the entities that it returns are parts of the response.
     .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve) === undefined)
     .map(({ name }) => `${root?.name}.${name}`)
-    .filter((coordinate) => !rules.fields.has(coordinate));
+    .filter((coordinate) => !fields.has(coordinate));
   if (kept.length === 0) return;
-  onceLog.info(
+  parts.onceLog.info(
     `graphql-cached: responses with ${listOf(kept)} are kept for their maxAge, whatever changes, unless their resolvers read cached fields or loaders; add @cached with tags to what mutations change`,
   );
 }

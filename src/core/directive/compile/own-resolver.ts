@@ -1,5 +1,6 @@
 import { defaultFieldResolver, type GraphQLSchema, isInterfaceType, isObjectType } from "graphql";
 import type { CacheParts } from "../../parts.js";
+import { AppliedRules, type SchemaRules } from "../../schema-rules.js";
 import type { AnyField } from "./field-rule.js";
 import { REFERENCE, referenceResolverOf } from "./reference.js";
 
@@ -63,19 +64,29 @@ export function readThroughAnother(schema: GraphQLSchema, parts: CacheParts) {
 /** In the extensions of a schema. A string, since transforms do not copy those of symbols. */
 const APPLIED = "graphqlCached";
 
-/** Returns the fields that a cache has wrapped, if the mark is its own. Merging keeps functions. */
-type Mark = (cache: CacheParts) => readonly string[] | undefined;
+/** Returns the rules of a schema, if its mark is that of the cache. Merging keeps functions. */
+type Mark = (cache: CacheParts) => SchemaRules | undefined;
 
 /** Marks a schema that `applyCached` returns, and copies of it. */
-export function markApplied(schema: GraphQLSchema, parts: CacheParts, coordinates: readonly string[]): void {
-  const mark: Mark = (cache) => (cache === parts ? coordinates : undefined);
+export function markApplied(schema: GraphQLSchema, parts: CacheParts, rules: SchemaRules): void {
+  const mark: Mark = (cache) => (cache === parts ? rules : undefined);
   schema.extensions = { ...schema.extensions, [APPLIED]: [...marksOf(schema), mark] };
 }
 
 const marksOf = ({ extensions }: GraphQLSchema): readonly Mark[] => (extensions[APPLIED] as Mark[]) ?? [];
 
-/** The fields that a cache has wrapped in a schema or its original. Undefined without a mark. */
-export function markedFields(schema: GraphQLSchema, parts: CacheParts): ReadonlySet<string> | undefined {
-  const own = marksOf(schema).flatMap((mark) => [mark(parts)].filter((fields) => fields !== undefined));
-  return own.length === 0 ? undefined : new Set(own.flat());
+/** Returns the rules of a cache for a schema, or for its original. Undefined without a mark. */
+export function markedRules(schema: GraphQLSchema, parts: CacheParts): SchemaRules | undefined {
+  const own = marksOf(schema).flatMap((mark) => mark(parts) ?? []);
+  if (own.length <= 1) return own[0];
+  const merged = new AppliedRules();
+  for (const rules of own) merged.add(rules);
+  return merged;
 }
+
+/**
+ * Returns the rules for a schema: another one of the cache can say something else of a coordinate.
+ * Those of all schemas if they cannot be told apart, as in a stitched one, which asks others.
+ */
+export const rulesOf = (schema: GraphQLSchema, parts: CacheParts): SchemaRules =>
+  (isStitched(schema) ? undefined : markedRules(schema, parts)) ?? parts.rules;

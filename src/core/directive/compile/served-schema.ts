@@ -3,7 +3,7 @@ import { CachedError } from "../../base/errors.js";
 import type { CacheParts } from "../../parts.js";
 import { type Annotated, directivesAt } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
-import { hasOwnResolver, isStitched, markedFields, readThroughAnother, wrappedBy } from "./own-resolver.js";
+import { hasOwnResolver, isStitched, markedRules, readThroughAnother, wrappedBy } from "./own-resolver.js";
 import { fieldAt } from "./reference.js";
 
 /**
@@ -61,7 +61,7 @@ function sourceAt(schema: GraphQLSchema, target: Annotated, name: "cached" | "in
 function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   // A stitched schema calls those with the cache. Another cache has fields of its own.
   if (isStitched(schema) || readThroughAnother(schema, parts) !== undefined) return;
-  const marked = markedFields(schema, parts);
+  const marked = markedRules(schema, parts);
   const fields = [...parts.rules.wrapped.keys()].flatMap((coordinate) => {
     const field = fieldAt(schema, coordinate)?.field;
     return field === undefined ? [] : [{ coordinate, field }];
@@ -71,7 +71,9 @@ function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): v
   const lost = fields.filter(
     ({ coordinate, field }) =>
       !usesCache(field) &&
-      (marked?.has(coordinate) ?? hasPolicy(schema, coordinate, field, parts)) &&
+      (marked === undefined
+        ? hasPolicy(schema, coordinate, field, parts)
+        : marked.fields.has(coordinate) || marked.invalidations.has(coordinate)) &&
       isReplaced(field, parts.rules.wrapped.get(coordinate)),
   );
   if (lost.length === 0) return;

@@ -12,7 +12,6 @@ import { getOrMake } from "../../base/multimap.js";
 import { checkOptionNames } from "../../base/option-names.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../../parts.js";
-import type { PolicySettings } from "../../policy/policy.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { reportEntities } from "../entities/entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entities/entity-types.js";
@@ -80,7 +79,7 @@ export function applyCached(
   const existence = existenceChecks(given.exists, rules, schema, parts);
   checkSources(schema, rules, parts);
   addShapes(schema, shapes, entities, parts);
-  register(rules, policies, entities, parts);
+  register(rules, entities, parts);
   reportUnmatchedTags(rules, parts, entities);
   return wrapFields(schema, { rules, entities, existence, appliedWith: textOf(settings), parts });
 }
@@ -121,13 +120,8 @@ function checkSchema(schema: GraphQLSchema, parts: CacheParts): void {
     );
 }
 
-function register(
-  rules: SchemaRules,
-  policies: ReadonlyMap<string, PolicySettings>,
-  entities: EntityTypes | undefined,
-  parts: CacheParts,
-): void {
-  parts.rules.add(rules, policies);
+function register(rules: SchemaRules, entities: EntityTypes | undefined, parts: CacheParts): void {
+  parts.rules.add(rules);
   const fields = [...rules.fields.values()];
   for (const { coordinate, variant } of fields) parts.variants.declare(coordinate, variant);
   if (fields.length > 0)
@@ -168,7 +162,6 @@ function wrapFields(
   const { privateValues } = parts.tier.loads;
   const withOrigin = typesWithOrigin(schema, rules.fields);
   if (withOrigin.size > 0) privateValues.isAsked = true;
-  const wrapped: string[] = [];
   const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
   const hasCachedChildren = [...rules.fields.values()].some(({ isRoot }) => !isRoot);
 
@@ -222,7 +215,6 @@ function wrapFields(
     const resolve = field.resolve ?? defaultFieldResolver;
     if (isWrapped(coordinate, resolve)) return undefined;
     parts.rules.wrapped.set(coordinate, resolve);
-    wrapped.push(coordinate);
     if (rule === undefined) {
       const invalidating = invalidatingResolver(invalidation as InvalidationRule, resolve, parts);
       return marked(beginning(invalidating, field, type), resolve);
@@ -246,7 +238,7 @@ function wrapFields(
   };
   const applied = withResolvers(schema, wrapField, wrapReference);
   parts.resolvers.addApplied(applied);
-  markApplied(applied, parts, wrapped);
+  markApplied(applied, parts, rules);
   return applied;
 }
 
