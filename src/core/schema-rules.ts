@@ -15,15 +15,17 @@ export class AppliedRules implements SchemaRules {
   /** By coordinate and variant, whose fields share entries: the resolver that loads them. */
   readonly sources = new Map<string, object>();
   readonly policies = new Map<string, PolicySettings>();
+  readonly objectTags = new Set<string>();
   /** By variant: the paths into the context in the keys of its fields, and in their tags. */
   readonly contextPaths = new Map<string, readonly Path[]>();
   isEmpty = true;
 
-  add({ fields, invalidations, policies }: SchemaRules): void {
+  add({ fields, invalidations, policies, objectTags }: SchemaRules): void {
     this.isEmpty = false;
     for (const [coordinate, policy] of policies) this.policies.set(coordinate, policy);
     for (const [coordinate, rule] of fields) this.fields.set(coordinate, rule);
     for (const [coordinate, rule] of invalidations) this.invalidations.set(coordinate, rule);
+    for (const tag of objectTags) this.objectTags.add(tag);
     for (const { variant, contextPaths } of fields.values()) this.contextPaths.set(variant.id, contextPaths);
   }
 }
@@ -133,4 +135,6 @@ export interface SchemaRules {
   readonly invalidations: ReadonlyMap<string, InvalidationRule>;
   /** Those of fields and types that were not written in the schema. */
   readonly policies: ReadonlyMap<string, PolicySettings>;
+  /** The texts of the tags that its objects have in any value, such as `User:{$result.id}`. */
+  readonly objectTags: ReadonlySet<string>;
 }

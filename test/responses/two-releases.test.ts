@@ -1,5 +1,5 @@
 import { FakeClock } from "@graphql-cached/testing";
-import { memoryStore } from "graphql-cached";
+import { type ApplyCachedOptions, memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { openSite, SERVERS, type SiteOptions } from "./site.js";
 
@@ -41,5 +41,34 @@ describe.each(SERVERS)("the response cache of two releases on %s", (server) => {
     expect(await now()).toBe(kept);
     await next.cache.invalidate(entry(2));
     expect(await now()).toBe(kept);
+  });
+
+  it.each<[ApplyCachedOptions, ApplyCachedOptions]>([
+    [{}, { entityTags: true }],
+    [{ entityTags: { exceptTypes: ["User"] } }, { entityTags: true }],
+    [{ entityTags: true, idFields: { User: "name" } }, { entityTags: true }],
+  ])("serves none of a release that tags entities in another way: %j and %j", async (before, after) => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    let title = "old";
+    const open = (applied: ApplyCachedOptions) =>
+      openSite({
+        typeDefs: /* GraphQL */ `
+          type Query { user: User @cacheControl(maxAge: 60) }
+          type Mutation { rename: User }
+          type User @cacheControl(maxAge: 60) { id: ID! name: String title: String }
+        `,
+        resolvers: {
+          Query: { user: () => ({ id: "1", name: "a", title }) },
+          Mutation: { rename: () => ({ id: "1", name: "b" }) },
+        },
+        ...{ server, store, clock, applied },
+      });
+    const [old, next] = [open(before), open(after)];
+    for (const { ask } of [old, next, next])
+      expect((await ask("{ user { title } }")).data).toEqual({ user: { title: "old" } });
+    title = "new";
+    await next.ask("mutation { rename { id } }");
+    expect((await next.ask("{ user { title } }")).data).toEqual({ user: { title: "new" } });
   });
 });

@@ -90,7 +90,7 @@ export function responseKey(
  * in it share none.
  */
 export function shapeOf(schema: GraphQLSchema, parts: CacheParts): string {
-  const { fields } = rulesOf(schema, parts);
+  const { fields, objectTags } = rulesOf(schema, parts);
   // Printing the schema leaves them out.
   const annotated = Object.values(schema.getTypeMap()).flatMap((type) => [
     [type.name, directivesOn(type).map(print)],
@@ -105,7 +105,8 @@ export function shapeOf(schema: GraphQLSchema, parts: CacheParts): string {
     policy,
     settings,
   ]);
-  return hashOf("sha256", JSON.stringify([printSchema(schema), annotated, policies]), "base64url");
+  const described = [printSchema(schema), annotated, policies, [...objectTags].sort()];
+  return hashOf("sha256", JSON.stringify(described), "base64url");
 }
 
 /** Logs once which responses only their age, or what their resolvers read, makes outdated. */

@@ -65,7 +65,7 @@ class PolicyReader {
   constructor(readonly reading: SchemaReading) {}
 
   read(): SchemaRules {
-    const { schema, policies } = this.reading.inputs;
+    const { schema, policies, entities } = this.reading.inputs;
     const types = Object.values(schema.getTypeMap()).filter((type) => !type.name.startsWith("__"));
     for (const type of types) {
       const settings = isCompositeType(type) ? this.#settings(type, type.name) : undefined;
@@ -89,7 +89,8 @@ class PolicyReader {
     }
     this.#checkEmbeddedPrivate();
     this.#checkCoordinates();
-    return { fields: this.#fields, invalidations: this.#invalidations, policies };
+    const objectTags = new Set(entities?.templates().map(({ text }) => text));
+    return { fields: this.#fields, invalidations: this.#invalidations, policies, objectTags };
   }
 
   #add(rule: FieldRule | undefined): void {
