@@ -8,7 +8,11 @@ const typeDefs = /* GraphQL */ `
     unkept: Int @cached(maxAge: 60) @cacheControl(maxAge: 600)
     never: Int @cached(maxAge: 0) @cacheControl(maxAge: 600)
     own: String @cached(maxAge: 0, scope: PRIVATE) @cacheControl(maxAge: 600)
+    feed: Feed @cacheControl(maxAge: 600)
+    tuned: Tuned @cacheControl(maxAge: 600)
   }
+  type Feed @cached(maxAge: 0) { version: Int @cacheControl(maxAge: 600) }
+  type Tuned @cached(maxAge: 60) { version: Int @cacheControl(maxAge: 600) }
   type Page @cacheControl(maxAge: 600) { version: Int unkept: Int }
 `;
 
@@ -23,13 +27,16 @@ function open(server: (typeof SERVERS)[number]) {
       },
       never: () => source.version,
       own: (_: unknown, __: unknown, { user }: Context) => user,
+      feed: () => ({ ...source }),
+      tuned: () => ({ ...source }),
     },
     Page: {
       version: (_: unknown, __: unknown, context: Context) => versions(context).load(1),
       unkept: (_: unknown, __: unknown, context: Context) => unkept(context).load(1),
     },
   };
-  const site = openSite({ typeDefs, resolvers, server });
+  const applied = { policies: { Tuned: { maxAge: 0 } } };
+  const site = openSite({ typeDefs, resolvers, server, applied });
   const versions = site.cache.loader<number, number>({
     name: "Version",
     maxAge: 0,
@@ -50,6 +57,8 @@ describe.each(SERVERS)("on %s", (server) => {
   it.each([
     ["a loader with maxAge 0", "{ page { version } }"],
     ["a field with @cached(maxAge: 0)", "{ never }"],
+    ["a field whose type has @cached(maxAge: 0)", "{ feed { version } }"],
+    ["a field whose type a deployment has turned off", "{ tuned { version } }"],
     ["a field whose load has called skip()", "{ unkept }"],
     ["a loader whose load has called skip()", "{ page { unkept } }"],
   ])("a response is not stored with the value of %s", async (_, query) => {

@@ -246,7 +246,7 @@ interface FieldFacts {
   readonly rule: FieldRule | undefined;
   readonly hintedMaxAge: number | undefined;
   readonly inheritsHint: boolean;
-  /** Whether its own policy has `maxAge: 0`. */
+  /** Whether its own policy, or that of the type that it loads, has `maxAge: 0`. */
   readonly isUncacheable: boolean;
   /**
    * Whether it is PRIVATE, or it does not declare itself that it is PUBLIC, and an auth mark covers
@@ -283,10 +283,13 @@ class SchemaFacts {
     const { schema, parts } = this;
     const rule = this.rules.fields.get(coordinate);
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
+    const returned = getNamedType(field.type);
+    const isLoaded = parts.resolvers.has(field);
     // Only without a rule: what made it a rule says the rest.
     const declared = rule === undefined ? this.#declaredAt(coordinate, field) : {};
+    const ofType = rule === undefined && isLoaded ? this.#declaredAt(returned.name, returned) : {};
+    const { maxAge: ownMaxAge, scope: ownScope } = mergeSettings(declared, ofType);
     const saysPublic = hasPublicHint(field, { scope: "PUBLIC" });
-    const returned = getNamedType(field.type);
     // A check around the resolver of a cached field runs on every hit of the field, and on none of
     // what contains it.
     const isCovered = (): boolean =>
@@ -297,13 +300,13 @@ class SchemaFacts {
       rule,
       hintedMaxAge: maxAge,
       inheritsHint: inheritMaxAge === true,
-      isUncacheable: declared.maxAge === 0,
+      isUncacheable: ownMaxAge === 0,
       isPrivate:
         (!saysPublic && (isCovered() || concerned.some(isPrivateType))) ||
-        [scope, rule?.policy.scope, declared.scope].includes("PRIVATE"),
+        [scope, rule?.policy.scope, ownScope].includes("PRIVATE"),
       isMarkedPublic: rule?.policy.isDeclaredPublic === true || scope === "PUBLIC",
       // A method of an instance is a resolver.
-      hasResolver: parts.hasValueTypes || parts.resolvers.has(field),
+      hasResolver: parts.hasValueTypes || isLoaded,
       returned,
     };
   }
@@ -320,10 +323,10 @@ class SchemaFacts {
     return isWrapped;
   }
 
-  /** Returns the policy of a field itself. With `maxAge: 0`, it makes no rule. */
-  #declaredAt(coordinate: string, field: AnyField): PolicySettings {
-    const { cached } = field.extensions as { readonly cached?: PolicySettings };
+  /** Returns the policy of a field or type itself. With `maxAge: 0`, it makes no rule. */
+  #declaredAt(coordinate: string, target: AnyField | GraphQLNamedType): PolicySettings {
+    const { cached } = target.extensions as { readonly cached?: PolicySettings };
     const settings = this.rules.policies.get(coordinate);
-    return mergeSettings(settings, ...directivesAt(this.schema, field, "cached"), cached);
+    return mergeSettings(settings, ...directivesAt(this.schema, target, "cached"), cached);
   }
 }
