@@ -116,7 +116,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
         this.#memoInLoads.set(memoKey, this.#newlyRead(primed), load, tier.loads.starts);
     }
     const observer = this.#observer;
-    if (this.definition.policy.scope === "PRIVATE") observer?.onPrivate?.();
+    observer?.onKnown?.(this.#isPrivate);
     observer?.collector?.addPrimed(names instanceof IdKey ? names : undefined, this.definition.policy);
   }
 
@@ -214,7 +214,10 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       else this.#memoInLoads.set(memoKey, remembered, load, this.definition.parts.tier.loads.starts);
       return value;
     }
-    for (const collector of this.#observer?.collector?.members ?? [])
+    const observer = this.#observer;
+    // It may have been read before anyone observed the request.
+    observer?.onKnown?.(this.#isPrivate, known.until - this.definition.parts.clock.now());
+    for (const collector of observer?.collector?.members ?? [])
       if (known.collector?.members.has(collector) !== true)
         collector.refuse(`\`${this.#name}\` had read an id before the operation was executed`);
     const value = known.value as Promise<Value>;

@@ -171,7 +171,7 @@ function callerLoader<Id, Value, Context>(
   const noted = <Read>(read: Promise<Read>): Promise<Read> => {
     if (policy.maxAgeMs === 0) {
       const observer = requestStates.observerOf(context);
-      if (isPrivate) observer?.onPrivate?.();
+      observer?.onKnown?.(isPrivate);
       observer?.collector?.addUncached(options.name, isPrivate);
     }
     if (!isPrivate) return read;

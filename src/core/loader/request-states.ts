@@ -238,8 +238,8 @@ export interface Observer {
   onFresh?(freshForMs: number, ageMs: number, isPrivate: boolean): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
-  /** Called for a PRIVATE loader whose values are known without a read: primed, or not cached. */
-  onPrivate?(): void;
+  /** Called for a loader whose values are known without a read: remembered, primed, not cached. */
+  onKnown?(isPrivate: boolean, freshForMs?: number): void;
   onExecution?(execution: FieldLoader): void;
   /** What is read is to be stored as a part of a larger entry, such as a response. */
   readonly collector?: PartCollector | undefined;
@@ -279,8 +279,8 @@ class EveryCollector implements Observer, PartCollector {
     this.observer?.onHint?.(hint, info);
   }
 
-  onPrivate(): void {
-    this.observer?.onPrivate?.();
+  onKnown(isPrivate: boolean, freshForMs?: number): void {
+    this.observer?.onKnown?.(isPrivate, freshForMs);
   }
 
   onExecution(execution: FieldLoader): void {

@@ -113,7 +113,7 @@ export class CollectedParts implements PartCollector {
         observer?.onRead(coordinate, report, info, key);
       },
       onHint: (hint, info) => observer?.onHint?.(hint, info),
-      onPrivate: () => observer?.onPrivate?.(),
+      onKnown: (isPrivate, freshForMs) => observer?.onKnown?.(isPrivate, freshForMs),
       onExecution: (execution) => observer?.onExecution?.(execution),
     };
   }

@@ -74,7 +74,7 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
         trace?.onRead(coordinate, report);
       },
       onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
-      onPrivate: () => narrowest.addPrivate(),
+      onKnown: (isPrivate, freshForMs) => narrowest.addFresh(freshForMs ?? Number.POSITIVE_INFINITY, 0, isPrivate),
       onExecution: (one) => this.#executions.push(one),
     };
     given.adapter.parts.requestStates.observe(context, this.#observer);

@@ -42,10 +42,6 @@ export class NarrowestPolicy {
     this.#maxAge = Math.min(this.#maxAge, Math.max(0, secondsLeft(freshForMs, ageMs)));
   }
 
-  addPrivate(): void {
-    this.#isPrivate = true;
-  }
-
   /** Only narrows: a response without a maxAge gets none. */
   restrict(policy: CacheHint): void {
     if (this.#isPrivate) policy.restrict({ scope: "PRIVATE" });

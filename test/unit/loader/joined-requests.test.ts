@@ -203,6 +203,20 @@ describe("objects that count as one request", () => {
     });
   });
 
+  it("narrow the hints by what the context function has read with them", async () => {
+    const { ask, clock, contextOf } = await serve(false);
+    await ask("{ film }", "bob");
+    await clock.advance(20_000);
+    for (const [query, data, header] of [
+      ["{ film }", { film: "a 1" }, "max-age=40, public"],
+      ["{ note }", { note: "a by alice" }, "max-age=60, private"],
+    ] as const) {
+      const context = contextOf("alice");
+      await Promise.all([context.films?.load("a"), context.notes?.load("a")]);
+      expect(await ask(query, "alice", {}, context)).toMatchObject({ data, header });
+    }
+  });
+
   it("belong to no operation in particular if several of one HTTP request have copies of the context", async () => {
     const { ask, cache, contextOf, executions } = await serve(true);
     const context = contextOf("alice");
