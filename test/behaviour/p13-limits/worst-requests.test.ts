@@ -2,6 +2,7 @@ import { Session } from "node:inspector/promises";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import {
   execute,
+  type GraphQLResolveInfo,
   type GraphQLSchema,
   OverlappingFieldsCanBeMergedRule,
   parse,
@@ -11,6 +12,7 @@ import {
 } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { variablesOf } from "../../support/graphql-17.js";
 
 /** Requests of about 100 kB, each with as much as fits of one thing that a client can multiply: see SECURITY.md. */
 
@@ -26,8 +28,9 @@ const typeDefs = [
       items(count: Int): [Item] @cached(maxAge: 60)
       find(input: Any): Int @cached(maxAge: 60)
       tagged(a: [ID!], b: [ID!]): Int @cached(maxAge: 60, tags: ["T:{$args.a[]}:{$args.b[]}"])
+      looked(list: [Any]): Item @cached(maxAge: 60, key: ["$args", "$selection"])
     }
-    type Item { id: ID text: String part(of: Int): ID name: String @cached(maxAge: 60) }
+    type Item { id: ID self: Item text: String part(of: Int): ID name: String @cached(maxAge: 60) }
     type Mutation { change(a: [ID!], b: [ID!]): Int @invalidates(tags: ["T:{$args.a[]}:{$args.b[]}"]) }
   `,
 ];
@@ -41,6 +44,9 @@ const resolvers = {
       Array.from({ length: count }, (_, id) => ({ id, text: "text" })),
     find: () => 1,
     tagged: () => 1,
+    looked: (_: unknown, __: unknown, ___: unknown, info: GraphQLResolveInfo) => (
+      Object.values(variablesOf(info)), null
+    ),
   },
   Item: { name: ({ id }: { id: string }) => `name of ${id}` },
   Mutation: { change: () => 1 },
@@ -194,6 +200,18 @@ it.each<[string, number, (size: number) => WorstRequest]>([
         ${many(2_000 * size, (n) => `a${n}: none(id: ${n}) { ...F }`)}
       } fragment F on Item { ${many(1_000 * size, (n) => `p${n}: part(of: $v${n})`)} }`,
       // It compares the fields of the fragment with each other.
+      rules: specifiedRules.filter((rule) => rule !== OverlappingFieldsCanBeMergedRule),
+    }),
+  ],
+  [
+    "of a load that reads all variables, beside a list of literals and a selection in many parts",
+    2,
+    (size) => ({
+      source: `query ($of: Int, ${many(1_000 * size, (n) => `$v${n}: Int`)}) {
+        looked(list: [${many(2_000 * size, String)}]) { ${many(2_000 * size, (n) => `s${n}: self { part(of: $of) }`)} }
+        ${many(1_000 * size, (n) => `a${n}: items(count: $v${n}) { id }`)}
+      }`,
+      variables: Object.fromEntries(ids(1_000 * size).map((id) => [`v${id}`, 0])),
       rules: specifiedRules.filter((rule) => rule !== OverlappingFieldsCanBeMergedRule),
     }),
   ],

@@ -4,7 +4,7 @@ import { CachedError } from "../../base/errors.js";
 import { infoWith, mapVariables } from "../../base/graphql-version.js";
 import type { QueryUse } from "../../schema-rules.js";
 import type { Excess } from "../../tier/request/loaded.js";
-import { KeyedArguments, type Outlines, variablesInArguments } from "./selection.js";
+import { KeyedArguments, type Outlines, SelectedNames, variablesInArguments } from "./selection.js";
 
 /**
  * Returns what one field has of the query: its selection as a part of keys, and what its loads
@@ -24,15 +24,16 @@ export function lookAhead(field: LookAheadField, outlines: Outlines): QueryUse {
     },
     observe(info) {
       const read = new Set<QueryPart>();
+      let names: SelectedNames | undefined;
       const isSelected: IsSelected = (kind, name) => {
         try {
-          if (outlines.of(info, keyed).contains(kind, name)) return true;
+          // They say what an argument says, which the key leaves out and a load may read.
+          names ??= new SelectedNames(outlines.of(info, keyed), isReference ? [] : variablesInArguments(info));
         } catch {
           // The query has no outline, and so no key.
           return false;
         }
-        // It says what an argument says, which the key leaves out and a load may read.
-        return kind === "variables" && !isReference && variablesInArguments(info).has(name);
+        return names.has(kind, name);
       };
       return {
         info: observeQuery(info, field, (part) => read.add(part), isSelected),

@@ -219,7 +219,6 @@ export class Outline {
   readonly variables: ReadonlySet<string>;
   readonly fragments: ReadonlySet<string>;
   readonly parts: readonly Outline[];
-  #contains: Map<string, boolean> | undefined;
 
   constructor({ text, variables, fragments, parts }: Draft) {
     this.digest = digestOf(text);
@@ -229,12 +228,35 @@ export class Outline {
     this.hasVariables = variables.size > 0 || this.parts.some((part) => part.hasVariables);
     this.hasFragments = fragments.size > 0 || this.parts.some((part) => part.hasFragments);
   }
+}
 
-  /** Each part is asked once for a name, whatever contains it. */
-  contains(kind: "variables" | "fragments", name: string): boolean {
-    if (this[kind].has(name)) return true;
-    this.#contains ??= new Map();
-    return getOrMake(this.#contains, `${kind} ${name}`, () => this.parts.some((part) => part.contains(kind, name)));
+/**
+ * The names in a selection, for one load: each part of it is visited once, the nearest first, and
+ * as few as tell whether a name is there. (P13)
+ */
+export class SelectedNames {
+  readonly variables: Set<string>;
+  readonly fragments = new Set<string>();
+  readonly #outlines: Set<Outline>;
+  /** A set is also iterated over what is added meanwhile. */
+  readonly #others: Iterator<Outline>;
+
+  /** `variables`: those that count as well. */
+  constructor(outline: Outline, variables: Iterable<string> = []) {
+    this.variables = new Set(variables);
+    this.#outlines = new Set([outline]);
+    this.#others = this.#outlines.values();
+  }
+
+  has(kind: "variables" | "fragments", name: string): boolean {
+    while (!this[kind].has(name)) {
+      const { done, value: outline } = this.#others.next();
+      if (done === true) return false;
+      for (const one of outline.variables) this.variables.add(one);
+      for (const one of outline.fragments) this.fragments.add(one);
+      for (const part of outline.parts) this.#outlines.add(part);
+    }
+    return true;
   }
 }
 
