@@ -411,7 +411,8 @@ describe("a value with objects whose types are resolved by a function", () => {
       await ask();
       return refused().map((event) => (event as { error: Error }).error.message);
     };
-    const remedy = "let resolveType and isTypeOf decide by the data, such as `__typename`";
+    const remedy =
+      "let resolveType and isTypeOf decide by the data, such as `__typename`, and enums have plain internal values";
     expect(await messagesOf("a __resolveType knows no copies of the objects")).toEqual([
       `\`Query.node\`: the value is not cached: expected a value that has the same types when it is restored, got an object whose type cannot be resolved to one of \`Node\` at \`node\`; ${remedy}`,
       `\`Query.page\`: the value is not cached: expected a value that has the same types when it is restored, got an object whose type cannot be resolved to one of \`Found\` at \`Page.found\`; ${remedy}`,
@@ -463,4 +464,17 @@ describe("a server with a field resolver of its own", () => {
     expect(loads).toBe(1);
     await cache.close();
   });
+});
+
+it("a value of an enum whose internal values are objects, which no copy is, is passed on and not stored", async () => {
+  const red = { r: 255 };
+  const sdl = "enum Color { RED } type Car { color: Color } type Query { car: Car @cached(maxAge: 60) }";
+  const resolvers = { Color: { RED: red }, Query: { car: () => ({ color: red }) } };
+  const { ask, events } = memoryWorld().process(sdl, resolvers);
+  for (let nth = 0; nth < 2; nth++) {
+    expect(await dataOf(ask("{ car { color } }"))).toEqual({ car: { color: "RED" } });
+    await settle();
+  }
+  const reported = events.filter(({ name }) => name === "value.refused" || name === "entry.corrupt");
+  expect(reported).toMatchObject([{ name: "value.refused", error: { code: "CACHED_VALUE_UNSERIALIZABLE" } }]);
 });

@@ -164,8 +164,12 @@ function compile(type: GraphQLOutputType, compilation: Compilation): Check {
   if (isScalarType(type)) return compileScalar(type);
   if (isEnumType(type)) {
     const known = new Set<unknown>([null, undefined, ...type.getValues().map(({ value }) => value)]);
-    return (value, place) =>
-      known.has(value) ? undefined : `an unknown value of the enum \`${type.name}\` at ${place}`;
+    return (value, place, _nodes, walk) => {
+      if (!known.has(value)) return `an unknown value of the enum \`${type.name}\` at ${place}`;
+      // GraphQL recognises the object itself, which a copy is not.
+      if (typeof value === "object" && value !== null) walk?.resolved?.push(type.name);
+      return undefined;
+    };
   }
   if (!isObjectType(type) && !isAbstractType(type)) return anything;
   const { compiled } = compilation;

@@ -89,7 +89,7 @@ export function loadedOf(
       return refuse(
         "unserializable",
         "CACHED_VALUE_UNSERIALIZABLE",
-        `a value that has the same types when it is restored, got ${mistake.what}; let resolveType and isTypeOf decide by the data, such as \`__typename\``,
+        `a value that has the same types when it is restored, got ${mistake.what}; let resolveType and isTypeOf decide by the data, such as \`__typename\`, and enums have plain internal values`,
       );
     const unusable = mistakeInTags(request, value);
     if (unusable === undefined) return loaded(content);
