@@ -82,6 +82,16 @@ describe("two schemas of one cache", () => {
     expect(lines.filter((line) => line.includes("resolvers"))).toEqual([]);
   });
 
+  it.each(["production", "development"])("are accepted if one is the other with cached references, in %s", (env) => {
+    const { cache, lines } = cacheOf(env);
+    const applied = applyCached(
+      subgraphOf(() => ({ id: 1 })),
+      cache,
+    );
+    for (const again of [applied, mapSchema(applied, {})]) expect(() => applyCached(again, cache)).not.toThrow();
+    expect(lines.filter((line) => line.includes("resolvers"))).toEqual([]);
+  });
+
   it("replace each other outside of production, which is said once", () => {
     for (const env of ["development", "test"]) {
       const { cache, lines } = cacheOf(env);

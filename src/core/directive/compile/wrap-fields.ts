@@ -228,13 +228,14 @@ function wrapFields(
     const coordinate = `${type.name}.${REFERENCE}`;
     const rule = rules.fields.get(coordinate);
     if (rule === undefined || isWrapped(coordinate, resolve)) return resolve;
-    const inner = asField(resolve);
-    addFactory(rule, type, referenceField(type), inner);
+    // The function itself, by which `checkSources` knows it.
+    const markedReference = (outer: ReferenceResolver) => marked(outer, resolve as never);
+    addFactory(rule, type, referenceField(type), asField(resolve));
     const cached = cachedReference(rule, resolve, parts, existence.get(coordinate));
-    if (rule.policy.scope !== "PRIVATE") return marked(cached, inner);
-    const noting: ReferenceResolver = (representation, context, info) =>
-      privateValues.noteSettled(cached(representation, context, info), coordinate, context);
-    return marked(noting, inner);
+    if (rule.policy.scope !== "PRIVATE") return markedReference(cached);
+    return markedReference((representation, context, info) =>
+      privateValues.noteSettled(cached(representation, context, info), coordinate, context),
+    );
   };
   const applied = withResolvers(schema, wrapField, wrapReference);
   parts.resolvers.addApplied(applied);
