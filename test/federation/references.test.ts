@@ -1,15 +1,25 @@
 import { randomUUID } from "node:crypto";
+import { ApolloServer } from "@apollo/server";
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLResolveInfo, graphql } from "graphql";
-import { applyCached, cachedTypeDefs, createCache, memoryStore, resultControl } from "graphql-cached";
+import {
+  applyCached,
+  type Cache,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+  memoryStore,
+  resultControl,
+} from "graphql-cached";
+import { cachedPlugin } from "graphql-cached/apollo";
 import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { overrideStore } from "../support/override-store.js";
 import { sharedServer } from "../support/shared-servers.js";
-import { subgraph } from "../support/subgraph.js";
+import { type Subgraph, subgraph } from "../support/subgraph.js";
 
 type Reference = Readonly<Record<string, unknown>>;
 
@@ -447,6 +457,71 @@ describe("references to an entity type with @cached", () => {
     return other.close();
   });
 });
+
+interface Caller {
+  readonly userId: string;
+}
+const ownReason = (id: unknown, { userId }: Caller) => ({ id, reason: `for ${userId}` });
+/** Ways in which a `__resolveReference` that is not cached finds what is its caller's. */
+const PRIVATE_ENTITIES: Readonly<
+  Record<string, (cache: () => Cache<Caller>) => (id: unknown, caller: Caller, info: object) => unknown>
+> = {
+  "has the hint PRIVATE": () => ownReason,
+  "is copied from a PRIVATE loader": (cache) => {
+    let mine: ReturnType<typeof make> | undefined;
+    const make = () =>
+      cache().loader({
+        name: "Mine",
+        maxAge: 60,
+        scope: "PRIVATE",
+        batch: async (ids: readonly unknown[], caller) => ids.map((id) => ownReason(id, caller)),
+      });
+    return async (id, caller) => {
+      mine ??= make();
+      return { ...(await mine(caller).load(id)) };
+    };
+  },
+  "sets the hint PRIVATE": () => async (id, caller, info) => {
+    await Promise.resolve();
+    (info as { cacheControl?: { setCacheHint(hint: object): void } }).cacheControl?.setCacheHint({ scope: "PRIVATE" });
+    return ownReason(id, caller);
+  },
+};
+
+it.each(Object.entries(PRIVATE_ENTITIES))(
+  "a PUBLIC field of an entity that %s belongs to its caller, though the reference is not cached",
+  async (how, make) => {
+    const hint = how === "has the hint PRIVATE" ? "@cacheControl(scope: PRIVATE)" : "";
+    const typeDefs = `${QUERY} enum CacheControlScope { PUBLIC PRIVATE } directive @cacheControl(scope: CacheControlScope) on OBJECT
+      type Product @key(fields: "id") ${hint} { id: ID! reason: String @cached(maxAge: 60) }`;
+    const find = make(() => site.cache);
+    const load = ({ id }: Reference, caller: Caller, info: object) => find(id, caller, info);
+    const reason = (product: { reason: string }) => product.reason;
+    const site: Subgraph = subgraph(typeDefs, { Product: { __resolveReference: load, reason } }, {
+      identify: ({ userId }: Caller) => userId,
+    } as CacheOptions<never>);
+    const source = '{ _entities(representations: [{ __typename: "Product", id: 7 }]) { ... on Product { reason } } }';
+    const server = new ApolloServer<Caller>({ schema: site.schema, plugins: [cachedPlugin(site.cache)] });
+    await server.start();
+    onTestFinished(() => server.stop());
+    const ask = async (contextValue: Caller): Promise<unknown> => {
+      // Apollo Server itself knows the hint of the type.
+      if (hint !== "") return site.ask(source, {}, contextValue);
+      const { body } = await server.executeOperation({ query: source }, { contextValue });
+      return (body as { singleResult: object }).singleResult;
+    };
+    for (const userId of ["alice", "bob", "alice"]) {
+      expect(JSON.parse(JSON.stringify(await ask({ userId })))).toMatchObject({
+        data: { _entities: [{ reason: `for ${userId}` }] },
+      });
+      await settle();
+    }
+    // Wrapped once.
+    expect(applyCached(site.schema, site.cache).getType("Product")?.extensions).toEqual(
+      site.schema.getType("Product")?.extensions,
+    );
+  },
+);
 
 describe("mistakes on an entity type with @cached", () => {
   const mistakeOf = (type: string, resolvers: object = source().resolvers, options = {}): string => {

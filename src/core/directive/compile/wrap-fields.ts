@@ -190,6 +190,8 @@ function wrapFields(
     const factory = requestFactoryOf(rule, inner, info, parts);
     if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
   };
+  const noting = (coordinate: string, field: AnyField, resolve: Resolver): Resolver =>
+    (hasPrivateHint(field) ? privateResolver : derivingResolver)(coordinate, resolve, privateValues);
   /** Where the value of a field without a rule comes from, and the entities in it. */
   const wrapOther = (coordinate: string, field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const resolve = field.resolve ?? defaultFieldResolver;
@@ -227,10 +229,17 @@ function wrapFields(
   const wrapReference = (resolve: ReferenceResolver, type: KeyedType): ReferenceResolver => {
     const coordinate = `${type.name}.${REFERENCE}`;
     const rule = rules.fields.get(coordinate);
-    if (rule === undefined || isWrapped(coordinate, resolve)) return resolve;
+    const field = referenceField(type);
+    const inner = asField(resolve);
     // The function itself, by which `checkSources` knows it.
     const markedReference = (outer: ReferenceResolver) => marked(outer, resolve as never);
-    addFactory(rule, type, referenceField(type), asField(resolve));
+    if (rule === undefined) {
+      if (!withOrigin.has(type) || wrappedBy(resolve) !== undefined) return resolve;
+      const own = noting(coordinate, field, inner);
+      return markedReference((representation, context, info) => own(representation, {}, context, info));
+    }
+    if (isWrapped(coordinate, resolve)) return resolve;
+    addFactory(rule, type, field, inner);
     const cached = cachedReference(rule, resolve, parts, existence.get(coordinate));
     if (rule.policy.scope !== "PRIVATE") return markedReference(cached);
     return markedReference((representation, context, info) =>
