@@ -1,3 +1,4 @@
+import type { GraphQLSchema } from "graphql";
 import { describe, expect, it } from "vitest";
 import { openSite, SERVERS, type SiteOptions } from "./site.js";
 
@@ -101,5 +102,46 @@ describe.each(SERVERS)("with entity tags, a response on %s", (server) => {
     await ask('mutation { rename(id: "3") { name } }');
     await ask(query);
     expect(executions()).toBe(1);
+  });
+
+  const USERS = `type Mutation { rename: User }
+    type User @cacheControl(maxAge: 60) { id: ID! name: String friends: [User!] @cached(maxAge: 60) }`;
+  interface Given {
+    user(): object;
+    schema(): GraphQLSchema;
+  }
+  /** Returns what a field returns once the user in it, whose name is in stored responses, is renamed. */
+  async function afterRename(
+    field: string,
+    query: string,
+    make: (given: Given) => (context: object) => unknown,
+  ): Promise<string> {
+    let name = "old";
+    let executions = 0;
+    const user = () => ({ id: "1", name });
+    const [fieldName = ""] = field.split(":");
+    const resolve = make({ user, schema: () => site.schema });
+    const counted = (_: unknown, __: unknown, context: object) => (executions++, resolve(context));
+    const site: ReturnType<typeof openSite> = openSite({
+      typeDefs: `type Query { user: User @cacheControl(maxAge: 60) ${field} } ${USERS}`,
+      resolvers: {
+        Query: { user, [fieldName]: counted },
+        User: { friends: () => [] },
+        Mutation: { rename: user },
+      },
+      server,
+      applied: { entityTags: true },
+    });
+    const ask = async (source: string) => JSON.stringify((await site.ask(source, { user: "ann" })).data);
+    for (let nth = 0; nth < 2; nth++) expect(await ask(query)).toContain("old");
+    expect(executions).toBe(1);
+    name = "new";
+    await ask("mutation { rename { id } }");
+    return ask(query);
+  }
+
+  it("contains the entities of a field that is PRIVATE by its hint", async () => {
+    const field = "me: User @cacheControl(maxAge: 60, scope: PRIVATE)";
+    expect(await afterRename(field, "{ me { name } }", ({ user }) => user)).toContain("new");
   });
 });

@@ -197,15 +197,15 @@ function wrapFields(
     const resolve = field.resolve ?? defaultFieldResolver;
     if (wrappedBy(resolve) !== undefined) return undefined;
     const isOrigin = withOrigin.has(getNamedType(field.type));
-    if (isOrigin && hasPrivateHint(field))
-      return marked(beginning(privateResolver(coordinate, resolve, privateValues), field, type), resolve);
-    if (!hasOwnResolver(field)) return undefined;
+    const isPrivate = isOrigin && hasPrivateHint(field);
+    const hasOwn = hasOwnResolver(field);
+    if (!isPrivate && !hasOwn) return undefined;
     const isRead = !notRead.includes(type);
-    const finder = isRead ? entities?.finderOf(field.type, coordinate) : undefined;
-    const collecting = finder && collectingResolver(coordinate, finder, resolve, parts);
-    const own = isOrigin && isRead ? derivingResolver(coordinate, collecting ?? resolve, privateValues) : collecting;
-    const outer = beginning(own ?? resolve, field, type);
-    if (own !== undefined) return marked(outer, resolve);
+    const finder = isRead && hasOwn ? entities?.finderOf(field.type, coordinate) : undefined;
+    const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
+    const own = isPrivate || (isOrigin && isRead) ? noting(coordinate, field, collecting) : collecting;
+    const outer = beginning(own, field, type);
+    if (own !== resolve) return marked(outer, resolve);
     // Without a mark: what the field returns is as it was.
     return outer === resolve ? undefined : outer;
   };
