@@ -1,4 +1,4 @@
-import type { GraphQLSchema } from "graphql";
+import { type GraphQLSchema, graphql } from "graphql";
 import { describe, expect, it } from "vitest";
 import { openSite, SERVERS, type SiteOptions } from "./site.js";
 
@@ -143,5 +143,15 @@ describe.each(SERVERS)("with entity tags, a response on %s", (server) => {
   it("contains the entities of a field that is PRIVATE by its hint", async () => {
     const field = "me: User @cacheControl(maxAge: 60, scope: PRIVATE)";
     expect(await afterRename(field, "{ me { name } }", ({ user }) => user)).toContain("new");
+  });
+
+  it("contains the entities of resolvers that were called with a copy of its context", async () => {
+    const field = "line: String @cacheControl(maxAge: 60, scope: PRIVATE)";
+    const line = await afterRename(field, "{ line }", ({ schema }) => async (context: object) => {
+      const contextValue = { ...context };
+      const { data } = await graphql({ schema: schema(), source: "{ user { name } }", contextValue });
+      return JSON.stringify(data);
+    });
+    expect(line).toContain("new");
   });
 });

@@ -57,7 +57,7 @@ export function collectingResolver(
   { requestStates, keys }: CacheParts,
 ): Resolver {
   const collect = (value: unknown, context: unknown, info: GraphQLResolveInfo): unknown => {
-    const collector = requestStates.observer(context)?.collector;
+    const collector = requestStates.observerOf(context)?.collector;
     if (collector === undefined) return value;
     const tags = finder.partsIn(value, { context, info });
     if (tags === undefined)
@@ -69,7 +69,7 @@ export function collectingResolver(
   };
   return (source, args, context, info) => {
     const value = resolve(source, args, context, info);
-    if (!requestStates.isCollecting || requestStates.observer(context)?.collector === undefined) return value;
+    if (!requestStates.isCollecting || requestStates.observerOf(context)?.collector === undefined) return value;
     const promised = asPromise(value);
     return promised instanceof Promise
       ? promised.then((settled) => collect(settled, context, info))
