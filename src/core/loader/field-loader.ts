@@ -6,13 +6,14 @@ import type { Loaded } from "../tier/request/loaded.js";
 import type { ReadEnding } from "../tier/request/request.js";
 import type { RequestTags } from "../tier/request/tags.js";
 import type { EnclosingLoad } from "../tier/request/waiters.js";
+import type { Moment } from "../tier/shared/known-positions.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
 /**
  * Reads each key of an execution once. Every reader gets a value of its own, as it may change it.
  */
-export class FieldLoader {
+export class FieldLoader implements Moment {
   #budget: ExecutionBudget | undefined;
   readonly #countAtStart: number;
   readonly #firstOf = new Map<string, FirstRead>();
@@ -23,6 +24,7 @@ export class FieldLoader {
   readonly since: number;
   /** The latest shown position when it began: what its resolvers read themselves is no older. */
   readonly position: number;
+  readonly restarts: number;
 
   constructor(
     private readonly tier: Reads,
@@ -31,6 +33,7 @@ export class FieldLoader {
   ) {
     this.since = tier.nextRead;
     this.position = tier.invalidations.shownPosition;
+    this.restarts = tier.invalidations.restarts;
     this.#countAtStart = invalidations.count;
   }
 

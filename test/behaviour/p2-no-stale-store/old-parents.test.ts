@@ -1,5 +1,6 @@
-import { gate, settle } from "@graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { losableStore } from "../../support/losable-store.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -168,11 +169,17 @@ describe("a value that is made of an old parent", () => {
     expect(site.counts.copies).toBe(2);
   });
 
-  it("is given to no other request when it is loaded without a lease, as during a write", async () => {
-    const { counts, held, first, second, begin } = shop(memoryWorld());
+  it.each([
+    ["during a write", false],
+    ["during a write under a clock that has begun anew at an earlier position", true],
+  ])("is given to no other request when it is loaded without a lease, as %s", async (_, isLost) => {
+    const { store, lose } = losableStore(new FakeClock());
+    const { counts, held, first, second, begin } = shop(memoryWorld(() => store));
     const [labelling, writing] = [gate(), gate()];
+    await dataOf(first.ask("{ unrelated }"));
     const goOn = await begin(LABELS);
     delete held.lists;
+    if (isLost) lose(60_000);
     const written = second.cache.mutate({ tags: ["Movie:7"] }, () => writing.passed);
     await settle();
     await dataOf(first.ask("{ unrelated }"));
@@ -211,6 +218,31 @@ describe("a value that is made of an old parent", () => {
     expect((await goOn())[0]).toMatchObject({ data: { [list]: [{ label: "label of old" }] } });
     await expectNew(site, query, { [list]: [{ label: "label of new" }] });
   });
+
+  it.each([
+    ["label", (title: string) => `label of ${title}`],
+    ["copy { title }", (title: string) => ({ title })],
+  ])(
+    "is not stored if an empty store has taken the place of the one that had the invalidation: %s",
+    async (field, valueIn) => {
+      for (const behindMs of [0, 60_000]) {
+        const clock = new FakeClock();
+        const { store, lose } = losableStore(clock);
+        const site = shop(memoryWorld(() => store));
+        const query = `{ movies { ${field} } }`;
+        const movies = (title: string) => ({ movies: [{ [field.split(" ")[0] as string]: valueIn(title) }] });
+        await dataOf(site.first.ask("{ unrelated }"));
+        await clock.advance(1_000);
+        const goOn = await site.begin(query);
+        await clock.advance(1_000);
+        lose(behindMs);
+        // Under the new clock, which is behind, at an earlier position than that of the parent.
+        if (behindMs > 0) await site.rename();
+        expect((await goOn())[0]).toMatchObject({ data: movies("old") });
+        await expectNew(site, query, movies("new"));
+      }
+    },
+  );
 
   it("is not stored if it is made of what a mutation has returned before its own invalidation", async () => {
     const { counts, first } = shop(memoryWorld());

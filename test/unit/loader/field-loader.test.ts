@@ -21,7 +21,7 @@ function createLoader() {
     nestingOf: () => "none",
     read: () => result,
     responder: { respondAgain: (_: unknown, first: ReadEnding, value: unknown) => again.push([first, value]) },
-    invalidations: { shownPosition: 0 },
+    invalidations: { shownPosition: 0, restarts: 0 },
   };
   const invalidations = { count: 0, hasChangedSince: () => false };
   const loader = new FieldLoader(tier as unknown as Reads, invalidations, LIMITS);

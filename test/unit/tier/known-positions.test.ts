@@ -116,7 +116,9 @@ describe("what a process knows of the invalidation clock", () => {
               ? "stale"
               : "current",
         );
-        if (position > 0) expect(known.isOlderThanKnown(position, key, tags), what).toBe(!isUntouched);
+        const moment = { position, restarts: 0 };
+        if (position > 0) expect(known.isOlderThanKnown(moment, key, tags), what).toBe(!isUntouched);
+        expect(known.isOlderThanKnown({ ...moment, restarts: 1 }, key, tags), what).toBe(true);
         const ofPlainTags = later.filter(
           (one) => one.kind === "hard" && tags.some((tag) => one.subjects.includes(tag)),
         );
@@ -135,7 +137,10 @@ describe("what a process knows of the invalidation clock", () => {
     const known = new Positions();
     known.add(record(5, { subjects: [1] }), record(9, { subjects: [2] }));
     known.cut(7);
-    expect([1, 2].map((tag) => known.isOlderThanKnown(0, key, [tag]))).toEqual([false, true]);
+    expect([1, 2].map((tag) => known.isOlderThanKnown({ position: 0, restarts: 0 }, key, [tag]))).toEqual([
+      false,
+      true,
+    ]);
   });
 
   it("knows a write from its beginning until its end, or until its mark is over", () => {

@@ -254,7 +254,9 @@ class FieldCall implements FieldRequest {
   }
 
   get begunAt(): number {
-    return this.execution.position;
+    const { position, restarts } = this.execution;
+    // Whoever began before a restart did so before all who began after it.
+    return restarts === this.field.parts.invalidations.restarts ? position : 0;
   }
 
   /**
@@ -265,14 +267,15 @@ class FieldCall implements FieldRequest {
     const { field, execution, key, tags } = this;
     // What a worker gets was compared before it was sent.
     if (!field.hasParent || this.isDetached || !this.mayBeOutdated) return false;
-    return field.parts.invalidations.isOlderThanKnown(execution.position, key, tags.subjects);
+    return field.parts.invalidations.isOlderThanKnown(execution, key, tags.subjects);
   }
 
   wasOutdated(subjectsOf: () => readonly Subject[]): boolean {
     const { field, execution, loadedAt } = this;
-    if (this.wasKnownOutdated || !field.hasParent || this.isDetached || execution.position >= loadedAt)
-      return this.wasKnownOutdated;
     const { invalidations } = field.parts;
+    if (!field.hasParent || this.isDetached) return false;
+    if (this.wasKnownOutdated || execution.restarts !== invalidations.restarts) return true;
+    if (execution.position >= loadedAt) return false;
     const subjects = subjectsOf();
     const last = Math.max(invalidations.lastOf("hard", subjects), invalidations.lastOf("soft", subjects));
     // What was invalidated later is for the store to refuse.
@@ -280,7 +283,7 @@ class FieldCall implements FieldRequest {
   }
 
   get mayBeOutdated(): boolean {
-    return this.execution.position < this.field.parts.invalidations.latest;
+    return this.field.parts.invalidations.hasNewsSince(this.execution);
   }
 
   changed(): CachedError | undefined {

@@ -250,7 +250,10 @@ export class InvalidationClock extends KnownPositions {
     this.positions = { hard: new Map(), soft: new Map() };
     // Marks that the log has lost stay: they end by themselves.
     this.note(records);
-    if (this.#known !== undefined) this.restartedAt = this.#time.now();
+    if (this.#known !== undefined) {
+      this.restartedAt = this.#time.now();
+      this.restarts++;
+    }
     this.changes++;
     // Nothing of another epoch counts, whatever was invalidated then.
     const isSame = this.#known?.epoch === epoch;

@@ -14,6 +14,8 @@ export class KnownPositions {
   protected epoch: string | undefined;
   protected positions: Readonly<Record<InvalidatingKind, Positions>> = { hard: new Map(), soft: new Map() };
   changes = 0;
+  /** How often the order has begun anew: earlier positions cannot be compared with later ones. */
+  restarts = 0;
   readonly #subjects: Subjects;
   /** Remembered, as hits ask and each is a digest. As many as the schemas have. */
   readonly #coordinates = new Map<string, Subject>();
@@ -67,11 +69,17 @@ export class KnownPositions {
     return ofKey <= position && this.stateOf(subjects, position) === "current";
   }
 
+  /** Whether anything may have been invalidated since a moment. */
+  hasNewsSince({ position, restarts }: Moment): boolean {
+    return position < this.latest || restarts !== this.restarts;
+  }
+
   /**
-   * Whether what was read outside of the store when `position` was shown may be older than an
-   * invalidation of an entry. 0: nothing was shown yet.
+   * Whether what was read outside of the store at a moment may be older than an invalidation of an
+   * entry.
    */
-  isOlderThanKnown(position: number, key: EntryKey, subjects: readonly Subject[]): boolean {
+  isOlderThanKnown({ position, restarts }: Moment, key: EntryKey, subjects: readonly Subject[]): boolean {
+    if (restarts !== this.restarts) return true;
     // The log goes back further than the life of a process that knows nothing of it yet.
     return !this.isUntouched(position === 0 ? this.floor : position, key, subjects);
   }
@@ -204,6 +212,13 @@ export class KnownPositions {
 
 /** What invalidations have done to a value: nothing, made it stale (soft), or outdated it. */
 export type TagsState = "current" | "stale" | "changed";
+
+/** Up to where a process knew the invalidations. `position` 0: nothing was shown yet. */
+export interface Moment {
+  readonly position: number;
+  /** See `KnownPositions`. */
+  readonly restarts: number;
+}
 
 /** What identifies an entry in all variants of its key form. */
 export type EntryKey = Pick<Key, "coordinate" | "form" | "digest">;
