@@ -16,6 +16,7 @@ import type { ReadReport, ReadRequest, SourceBatch } from "../tier/request/reque
 import { type RequestTags, ResultTags } from "../tier/request/tags.js";
 import { type EnclosingLoad, isAbandonment } from "../tier/request/waiters.js";
 import type { InvalidationClock } from "../tier/shared/invalidation-clock.js";
+import type { Moment } from "../tier/shared/known-positions.js";
 import type { Variants } from "../tier/shared/variants.js";
 import { type IdLoad, isArrayLike, type Source } from "./batch-call.js";
 import type { ContextWatch } from "./context-watch.js";
@@ -185,19 +186,21 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     if (!(names instanceof IdKey)) return true;
     const { key, tags } = names;
     const position = Math.max(remembered.position, invalidations.firstPosition);
-    if (!invalidations.isUntouched(position, key, tags.subjects)) return true;
+    const moment = { position, restarts: remembered.restarts };
+    if (invalidations.isOlderThanKnown(moment, key, tags.subjects)) return true;
     // Which tags the value has besides is not known.
     const hasMoreTags = this.#subjectsOf !== undefined || tier.hasResultTags({ key, tags });
-    if (hasMoreTags && position < invalidations.latest) return true;
+    if (hasMoreTags && invalidations.hasNewsSince(moment)) return true;
     remembered.changes = invalidations.changes;
     return false;
   }
 
   #newlyRead(value?: Promise<unknown>): Remembered {
     const { policy, parts } = this.definition;
-    const { position, changes } = parts.invalidations;
+    const { position, restarts, changes } = parts.invalidations;
     const until = parts.clock.now() + policy.maxAgeMs;
-    return { value: value as Promise<unknown>, position, changes, until, collector: this.#observer?.collector };
+    const collector = this.#observer?.collector;
+    return { value: value as Promise<unknown>, position, restarts, changes, until, collector };
   }
 
   /** Returns what this request has read of an id, or reads it. Inside of a load: since it began. */
@@ -321,10 +324,9 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 }
 
-interface Remembered {
+/** The moment is when it was asked for. */
+interface Remembered extends Moment {
   value: Promise<unknown>;
-  /** Up to where this process knew the invalidations when it was asked for. */
-  readonly position: number;
   /** The `changes` of the invalidation clock up to which it has been compared. */
   changes: number;
   /** On the clock of this process. */

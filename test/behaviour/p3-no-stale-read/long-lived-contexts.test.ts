@@ -1,12 +1,13 @@
 import { FakeClock, settle } from "@graphql-cached/testing";
 import { type Cache, memoryStore } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
+import { losableStore } from "../../support/losable-store.js";
 import { memoryWorld, waitForStores } from "../../support/world.js";
 
 /** A loader of two processes on one store, and one of a context that lives on, as that of a subscription does. */
-function start(maxAge = 60, own: object = {}) {
-  const clock = new FakeClock();
-  const world = memoryWorld(() => memoryStore({ clock }));
+function start(maxAge = 60, own: object = {}, clock = new FakeClock(), store: Store = memoryStore({ clock })) {
+  const world = memoryWorld(() => store);
   const source = { value: 1, loads: 0 };
   const batch = async (ids: readonly number[]) => ids.map(() => (source.loads++, source.value));
   const startProcess = () => {
@@ -50,6 +51,20 @@ describe("a loader whose context outlives its request", () => {
       expect(await values.load(1)).toBe(2);
     },
   );
+
+  it("does not remember a value that is invalidated under a clock that has begun anew at an earlier position", async () => {
+    const clock = new FakeClock();
+    const { store, lose } = losableStore(clock);
+    const { source, values, here, elsewhere } = start(60, {}, clock, store);
+    await here.loader({}).load(3);
+    expect(await values.load(1)).toBe(1);
+    await waitForStores(here, 2);
+    lose(60_000);
+    source.value = 2;
+    await elsewhere.cache.invalidate({ loader: "Value", id: 1 });
+    await here.loader({}).load(2);
+    expect(await values.load(1)).toBe(2);
+  });
 
   it("does not remember a value for longer than its maxAge", async () => {
     const { clock, source, values } = start(1);
