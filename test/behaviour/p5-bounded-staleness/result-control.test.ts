@@ -267,6 +267,21 @@ describe("the lifetime of a result", () => {
 });
 
 describe("a skipped result", () => {
+  it.each<[string, (control: ResultControl) => unknown, unknown]>([
+    ["is skipped", (control) => control.skip(), { nth: 2 }],
+    ["fails", away, null],
+  ])("leaves the value to others if a load for a request with REFRESH %s", async (_, end, own) => {
+    const { state, cache, ...process } = createTimed();
+    await read(process, "windowed");
+    state.load = saying((control, nth) => nth === 2 && end(control));
+    const context = {};
+    cache.override(context, "REFRESH");
+    const { data } = await process.ask("{ windowed { nth } }", context);
+    expect(data?.windowed).toEqual(own);
+    await settle();
+    expect(await read(process, "windowed")).toEqual({ nth: 1 });
+  });
+
   it("does not make those who wait in other processes load one after the other", async () => {
     const store = memoryStore();
     const shared = memoryWorld(() => store);

@@ -234,12 +234,14 @@ export class Miss {
     const isRefused = entry !== undefined && entry.gen !== "" && entry.gen === this.#busyGen && entry.untilAt > now;
     if (isRefused && this.#isCurrent(entry, entry.leasePosition ?? 0))
       return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
+    const { isForced } = this.request;
+    const left = isForced === true ? this.#start.superseded : isUsable ? entry : undefined;
     return this.#parts.leases.acquire({
       request: this.request,
       supersededAt: this.#supersededAt,
       endsFreshness: this.#start.endsFreshness ?? false,
       isRefresh: false,
-      hasValue: isUsable && entry?.state === "value" && !isForWaiters(entry),
+      hasValue: left?.state === "value" && !isForWaiters(left) && this.#isCurrent(left, left.position),
       waiters: this.waiters,
     });
   }
