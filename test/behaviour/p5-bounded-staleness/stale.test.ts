@@ -13,6 +13,7 @@ const typeDefs = (maxAge = 10) => /* GraphQL */ `
     early: Int @cached(maxAge: 10, earlyRefresh: 1)
     spread: Int @cached(maxAge: 10, jitter: 0.5)
     nothing: Int @cached(maxAge: 10, negativeMaxAge: 2)
+    gone: Int @cached(maxAge: 300, negativeMaxAge: 10, staleWhileRevalidate: 30)
     missing: Int @cached(maxAge: 3600)
     short: Int @cached(maxAge: 5)
     none: [Int!] @cached(maxAge: 10, negativeMaxAge: 2)
@@ -36,7 +37,7 @@ function start({ random = (): number => 0.5, softTimeoutMs = undefined as number
   const resolvers = {
     Query: {
       ...Object.fromEntries(numbers),
-      ...byValue(null, "nothing", "missing", "short"),
+      ...byValue(null, "nothing", "gone", "missing", "short"),
       ...byValue([], "none", "empty"),
     },
   };
@@ -93,6 +94,19 @@ describe("stale values", () => {
     expect(await read("foreground")).toBe(1);
     await open();
     expect(await winner).toBe(2);
+  });
+
+  it("are not served for longer after negativeMaxAge than their window, while the source fails", async () => {
+    const { clock, state, ask, read } = start();
+    expect(await read("gone")).toBeNull();
+    state.failure = new Error("the source is away");
+    // Each attempt leaves the entry in the store for three more leases.
+    for (const ms of [12_000, 10_000, 10_000, 6_000]) {
+      await clock.advance(ms);
+      expect(await read("gone")).toBeNull();
+    }
+    await clock.advance(4_000);
+    expect((await ask("{ gone }")).errors?.[0]?.message).toBe("the source is away");
   });
 
   it("are served when the load fails, and back off before the next load", async () => {

@@ -177,7 +177,9 @@ export class Settlement {
     if (invalidations.stateOf(subjects, position) === "changed") return undefined;
     if (invalidations.isWritten({ key, tags: { subjects } }, grantedAt + elapsedMs)) return undefined;
     const own: OwnFreshness | undefined = settings?.freshness;
-    const freshness = own?.maxAgeMs === undefined ? own : { ...own, maxAgeMs };
+    // Also of null, or by a hint: after a failed refresh, nothing else says when it became stale.
+    const isOwn = own?.maxAgeMs !== undefined || maxAgeMs < policy.maxAgeMs;
+    const freshness = isOwn ? { ...own, maxAgeMs } : own;
     const body: Body = { subjects, hint, freshness, value: packed };
     const random = randomNow();
     const keptMs = valueTtlMs(freshness === undefined ? policy : ownPolicy(policy, freshness), maxAgeMs, random);
