@@ -178,9 +178,9 @@ export interface AcquireRequest {
    */
   readonly supersededAt: number;
   /**
-   * Whether the caller has found the value that it supersedes to be invalidated softly. The value
-   * then becomes stale with the grant, so that a failed refresh of it is not repeated at once.
-   * Default: false.
+   * Whether the caller has found the value that it supersedes to be invalidated, softly or by a tag
+   * of the value. The value then becomes stale with the grant, so that a failed load is not
+   * repeated at once. Default: false.
    */
   readonly endsFreshness?: boolean;
 }
@@ -275,8 +275,8 @@ export interface Release extends Hold {
    * - `failed`: the load failed. A pending entry becomes `failed` for `holdMs`, with `body` as the
    *   description. A stale value stays and is served for another `holdMs`; a value that is still
    *   fresh stays unchanged.
-   * - `gone`: the load failed since there is no value any more. As `failed`, but a stale value
-   *   becomes `failed` as well.
+   * - `gone`: the load failed since there is no value any more, or in the place of one that nobody
+   *   may be served. As `failed`, but a stale value becomes `failed` as well.
    * - `uncacheable`: the value cannot be stored. The entry, also a stale value, is replaced by one
    *   that is `uncacheable` for `holdMs`, with `body` saying why.
    * - `abandoned`: as if the lease had never been granted. `holdMs` and `body` are ignored.

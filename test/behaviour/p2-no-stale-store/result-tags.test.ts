@@ -45,6 +45,26 @@ it("20,000 tags of one value cost one read for a hit, also in a process that has
   }
 });
 
+it.each(["found", "said", "listed"])(
+  "a value that was invalidated by its tag is loaded once for each back-off while its source fails: %s",
+  async (what) => {
+    const { clock, source, shops } = fleet(2);
+    await shops[0]?.read(what);
+    await shops[0]?.drain();
+    await shops[0]?.cache.invalidateTags(["Item:7"]);
+    source.error = new Error("the source is away");
+    for (const loads of [2, 3]) {
+      for (const { ask, drain } of [...shops, ...shops]) {
+        const { errors } = await ask(`{ ${what}(id: 7) { version } }`);
+        expect(errors?.[0]?.message).toBe("the source is away");
+        await drain();
+      }
+      expect(source.loads).toBe(loads);
+      await clock.advance(1_000);
+    }
+  },
+);
+
 it("each value of a tick is stored unless one of its own tags was invalidated during its load", async () => {
   const { source, shops } = fleet(1);
   const [{ ask, cache, events }] = shops as [Shop];

@@ -111,6 +111,20 @@ describe("an error with a lifetime of its own", () => {
     }
   });
 
+  it("is remembered as well if the store still has a value that nobody may be served", async () => {
+    const clock = new FakeClock();
+    const site = createSite({ defaults: { jitter: 0.1 }, testing: { clock, random: () => 0.5 } }, () =>
+      memoryStore({ clock }),
+    );
+    expect(await site.read()).toBe("value 1");
+    // It is fresh for 57 s, and in the store for 63.
+    await clock.advance(61_000);
+    site.source.throws = () => failure(503);
+    const other = site.start();
+    expect([await site.read(), await site.read(), await other.read()]).toEqual(Array(3).fill("status 503"));
+    expect(site.source.loads).toBe(2);
+  });
+
   it("can be the same for all errors: not at all, or so many milliseconds", async () => {
     for (const maxAgeMs of [0, 3_000]) {
       const site = createSite({ loads: { errorMaxAgeMs: maxAgeMs } });

@@ -71,8 +71,10 @@ export class Settlement {
     if (loaded.kind === "failed") {
       if (refused !== undefined) return this.#unkept(inFlight, loadMs);
       if (isRefusal(loaded.error)) return ABANDONED;
+      // What nobody may be served would stay in the place of the failure, and all would load.
+      const mayStay = loaded.isSourceFailure && inFlight.hasValue;
       return {
-        outcome: loaded.isSourceFailure ? "failed" : "gone",
+        outcome: mayStay ? "failed" : "gone",
         holdMs: this.#errorMaxAgeMs(request, loaded.error),
         body: packing.seal(this.#describe(loaded, request), failureAad(request.key)),
       };

@@ -164,7 +164,7 @@ export class Miss {
         if (current?.state === "value") this.#knownGrantedAt = current.grantedAt;
         const respondFromEntry = this.#useEntry(current, verdict, "coalesced", isAwaited ? undefined : now);
         if (respondFromEntry !== undefined) return respondFromEntry;
-        freshness = verdict.kind === "load" ? verdict.freshness : "absent";
+        freshness = "freshness" in verdict ? verdict.freshness : "absent";
         inFlight = current && this.#inFlightLoadOf(current);
       }
     } finally {

@@ -44,7 +44,8 @@ export function verdictOf(
   if (decoded.kind === "collision") return COLLISION;
   if (decoded.kind === "corrupt") return { kind: "unreadable", entry };
   const tags = tagsStateOf(request, entry, decoded.parts.subjects, parts);
-  if (tags === "changed") return unservable(request, entry, "absent", now, parts);
+  // The store does not know these tags: it would keep the value if the load in its place fails.
+  if (tags === "changed") return { ...unservable(request, entry, "absent", now, parts), endsFreshness: true };
   const isSoft = tags === "stale" && freshness === "fresh";
   return { kind: "serve", entry, freshness: isSoft ? "stale-while-revalidate" : freshness, isSoft, decoded };
 }
