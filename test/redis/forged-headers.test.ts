@@ -2,6 +2,7 @@ import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { partsOf } from "../../src/core/parts.js";
+import { doubleOf } from "../../src/core/store/entry-layout.js";
 import { RedisLab, until } from "../support/redis-lab.js";
 import { dataOf, memoryWorld, type World } from "../support/world.js";
 
@@ -112,6 +113,43 @@ describe("An entry in Redis whose header somebody has written", () => {
     expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 4 });
     expect(process.events.filter(({ name }) => name === "entry.corrupt")).toHaveLength(2);
   });
+
+  const infinite = doubleOf(Number.POSITIVE_INFINITY);
+  const leaseUntil = (untilAt: Buffer, position: Buffer): Buffer =>
+    Buffer.concat([Buffer.alloc(32, 7), untilAt, position]);
+  /** `origin`: the epoch and the position of the entry. `rest`: of a value, what follows them. */
+  const ENDLESS: Readonly<Record<string, (origin: Buffer, rest: Buffer) => readonly [string, ...Buffer[]]>> = {
+    "a load that never ends": (origin) => ["g\x03P\0", origin, leaseUntil(infinite, origin.subarray(8))],
+    "a load after all invalidations": (origin) => ["g\x03P\0", origin, leaseUntil(doubleOf(1e300), infinite)],
+    "a mark that never ends": (origin) => ["g\x03X\0", origin, infinite, Buffer.of(1)],
+    "a failure that never ends": (origin) => ["g\x03F\0", origin, infinite, Buffer.from("{}")],
+    "a value that is always fresh": (origin, rest) => ["g\x03V\0", origin, infinite, rest.subarray(8)],
+    "a refresh that never ends": (origin, rest) => [
+      "g\x03V\x02",
+      origin,
+      doubleOf(0),
+      rest.subarray(8),
+      leaseUntil(infinite, origin.subarray(8)),
+    ],
+  };
+
+  it.each(Object.entries(ENDLESS))(
+    "holds nobody up if it has a number that is not finite, and goes with an invalidation of its key: %s",
+    async (_, forge) => {
+      const process = startProcess();
+      await dataOf(process.ask("{ n }"));
+      await process.settled();
+      const { key, bytes } = await entryOf("Query.n");
+      const [head, ...parts] = forge(bytes.subarray(4, 20), bytes.subarray(20));
+      await write(key, Buffer.concat([Buffer.from(head, "latin1"), ...parts]));
+      expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 2 });
+      expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(KEY_COLLISION)": 1 });
+      await process.cache.invalidate({ coordinate: "Query.n", args: {} });
+      expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 3 });
+      await process.settled();
+      expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 3 });
+    },
+  );
 
   const CLOCKS: Readonly<Record<string, (head: Buffer, log: Buffer) => [Buffer, Buffer]>> = {
     "a position after which there is none": (head, log) => {
