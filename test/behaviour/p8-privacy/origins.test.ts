@@ -8,6 +8,8 @@ import { graphql } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { describe, expect, it } from "vitest";
+import { partsOf } from "../../../src/core/parts.js";
+import { memoryWorld } from "../../support/world.js";
 
 interface Context {
   readonly userId: string;
@@ -315,6 +317,20 @@ describe("a PUBLIC loader whose key is not all of its id", () => {
     }
     await cache.close();
   });
+});
+
+it.each([
+  ["object", {}],
+  ["list", []],
+])("a source that is a Proxy, revoked during the load, is no obstacle: %s", async (_, target) => {
+  const { proxy, revoke } = Proxy.revocable(target, {});
+  const { schema, cache } = memoryWorld().process("type Query { n: Int @cached(maxAge: 60) }", {
+    Query: { n: async () => (revoke(), 1) },
+  });
+  const { tier, drain } = partsOf(cache, "test");
+  expect(await graphql({ schema, source: "{ n }", rootValue: proxy, contextValue: {} })).toEqual({ data: { n: 1 } });
+  await drain();
+  expect(tier.loads.running).toBe(0);
 });
 
 it("the refresh of a PUBLIC value is not handed to a worker with a PRIVATE parent", async () => {

@@ -58,7 +58,7 @@ export class PrivateValues {
   originOf({ policy, source, context }: ReadRequest): string | undefined {
     if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true) return undefined;
     if (typeof source !== "object" || source === null) return undefined;
-    for (const one of Array.isArray(source) ? [source, ...source.slice(0, MAX_PROPERTIES)] : [source]) {
+    for (const one of withMembers(source)) {
       const coordinate = this.#coordinates.get(one as object);
       if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
       if (holds(one, context)) return "one that holds the context of the request";
@@ -92,6 +92,15 @@ export class PrivateValues {
 const MAX_OBJECTS = 10_000;
 /** Bounds the work for one source. */
 const MAX_PROPERTIES = 100;
+
+/** Returns a source and, if it is a list, its members. A Proxy of one may throw. */
+function withMembers(source: object): readonly unknown[] {
+  try {
+    return Array.isArray(source) ? [source, ...source.slice(0, MAX_PROPERTIES)] : [source];
+  } catch {
+    return [source];
+  }
+}
 
 /** Whether an object is, or has as a property, the context of the request. */
 function holds(source: unknown, context: unknown): boolean {
