@@ -482,6 +482,39 @@ describe("breakerThreshold", () => {
     expect(await dataOf(ask("{ page(id: 3) }", {}))).toEqual({ page: 3 });
   });
 
+  it("does not spend its probe on a load that leaves the queue as nobody waits for it any more", async () => {
+    const clock = new FakeClock();
+    const held = gate();
+    const page = async (_: unknown, { id }: { id: number }): Promise<number> => {
+      if (id === 1) await held.passed;
+      if (id === 3) throw new Error("the source is away");
+      return id;
+    };
+    const { ask } = memoryWorld(() => memoryStore({ clock })).process(
+      typeDefs,
+      { Query: { page } },
+      {
+        // One slot for each request.
+        loads: {
+          maxConcurrentLoads: 2,
+          breakerThreshold: 1,
+          abortSignal: ({ signal }: { signal?: AbortSignal }) => signal,
+        },
+        testing: { clock },
+      },
+    );
+    const client = new AbortController();
+    const aborted = ask("{ one: page(id: 1) two: page(id: 2) }", { signal: client.signal });
+    await settle();
+    expect((await ask("{ page(id: 3) }", {})).errors?.[0]?.message).toBe("the source is away");
+    await clock.advance(300);
+    client.abort(new Error("the client has hung up"));
+    await settle();
+    expect(await dataOf(ask("{ page(id: 4) }", {}))).toEqual({ page: 4 });
+    held.open();
+    await aborted;
+  });
+
   it("does not count errors for which isSourceFailure returns false", async () => {
     const isSourceFailure = (error: unknown): boolean => (error as Error).message !== "not found";
     const { state, ask } = createGuardedProcess({ loads: { breakerThreshold: 2, isSourceFailure } });

@@ -69,7 +69,7 @@ export class Loads {
   starts = 0;
   #isStarting = false;
   /** What begins the loads of a key that wait for a slot. */
-  readonly #queued = new Multimap<string, () => void>();
+  readonly #queued = new Multimap<string, (isWanted: boolean) => void>();
   /** The reads of a key that readers inside of loads wait for: see `expedite`. */
   readonly #awaitedInside = new Multimap<string, Promise<unknown>>();
 
@@ -132,7 +132,7 @@ export class Loads {
   /** Until `read` settles, the loads of a key need no slot: what may hold it waits for them. */
   expedite({ name }: Key, read: Promise<unknown>): void {
     this.#awaitedInside.add(name, read);
-    for (const begin of this.#queued.get(name)) begin();
+    for (const expedite of this.#queued.get(name)) expedite(true);
     const end = (): void => this.#awaitedInside.delete(name, read);
     read.then(end, end);
   }
@@ -197,7 +197,7 @@ export class Loads {
     if (expedite !== undefined) {
       this.#queued.add(name, expedite);
       // It fails at once then, rather than keeping its lease and its place in the queue.
-      if (!isRefresh) waiters.onGone(expedite);
+      if (!isRefresh) waiters.onGone(() => expedite(false));
     }
     const end = <Result extends Loaded>(loaded: Result): Result => {
       this.#leave(enclosing);

@@ -95,12 +95,13 @@ export class Source {
       if (this.#overdue.size === settings.maxConcurrentLoads + 1) this.#probeAt = clock.now() + settings.loadTimeoutMs;
       this.#leave(turn);
     };
-    const expedite = (): void => {
+    const expedite = (isWanted: boolean): void => {
       if (hasStarted || hasEnded) return;
       this.#leave(turn);
       turn = new Turn(false, undefined);
       try {
-        this.#checkBreaker();
+        // The one probe of an open breaker must call the source.
+        if (isWanted) this.#checkBreaker();
         started?.resolve();
       } catch (refusal) {
         started?.reject(refusal);
@@ -307,8 +308,11 @@ interface AdmittedLoad {
    * has not begun.
    */
   expire(): void;
-  /** Begins the load without a slot. Undefined if the load has not waited for one. */
-  readonly expedite: (() => void) | undefined;
+  /**
+   * Begins the load without a slot; if it is not wanted any more, it ends without calling its
+   * source. Undefined if the load has not waited for one.
+   */
+  readonly expedite: ((isWanted: boolean) => void) | undefined;
 }
 
 /** How the loads of one coordinate are doing. */
