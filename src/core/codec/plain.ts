@@ -330,7 +330,7 @@ export function fromPlain(plain: unknown, dialect: Dialect, types: ValueTypes): 
 }
 
 /** Returns what to do about an object of a class. Undefined: nothing beyond plain data. */
-export function remedyFor(value: object): string | undefined {
+function remedyFor(value: object): string | undefined {
   if (nodeTypes.isProxy(value)) return "return a copy, such as { ...record }";
   if (isDelegated(value))
     return "cache the schemas, then stitch: pass what applyCached returns to stitchSchemas or delegateToSchema";

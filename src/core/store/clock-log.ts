@@ -129,7 +129,7 @@ export function writeRecord({ kind, subjects, forms = [], writer = "", guardMs =
   return bytes;
 }
 
-export const nonceOf = (record: Buffer): string => record.toString("latin1", 0, 8);
+const nonceOf = (record: Buffer): string => record.toString("latin1", 0, 8);
 
 /** Returns what a head says. Undefined for any other bytes. */
 export function readHead(bytes: Buffer | undefined): ClockHead | undefined {
