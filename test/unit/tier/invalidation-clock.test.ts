@@ -708,6 +708,20 @@ describe("a write in progress", () => {
     expect(process.isWritten(entryWith(A), clock.now())).toBe(false);
   });
 
+  it("lasts no longer because the store's clock was set back before it began", async () => {
+    const { clock, server, start, read, invalidate, append } = createServer();
+    const process = start();
+    invalidate(B);
+    server.behindMs = 600_000;
+    append({ kind: "begin", subjects: [A], writer: WRITER, guardMs: 3_000 });
+    await read(process);
+    const isWritten = (): boolean => process.isWritten(entryWith(A), clock.now() - server.behindMs);
+    await clock.advance(2_999);
+    expect(isWritten()).toBe(true);
+    await clock.advance(1);
+    expect(isWritten()).toBe(false);
+  });
+
   it("lasts although writes of other subjects begin, and end or do not", async () => {
     const { clock, start, read, append } = createServer();
     const process = start();

@@ -1,3 +1,4 @@
+import { FakeClock } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { createKeySpace, type Subject } from "../../../src/core/keys/key.js";
 import type { ReadRecord } from "../../../src/core/store/clock-log.js";
@@ -9,7 +10,7 @@ const EPOCH = "epoch...";
 
 class Positions extends KnownPositions {
   constructor() {
-    super(subjects);
+    super(subjects, new FakeClock());
     this.epoch = EPOCH;
   }
 

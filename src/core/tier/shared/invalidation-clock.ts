@@ -25,7 +25,6 @@ import { effectOf, type Invalidated, type InvalidatingKind, KINDS, KnownPosition
  */
 export class InvalidationClock extends KnownPositions {
   readonly #store: Store;
-  readonly #time: Clock;
   readonly #random: Random;
   #head: Buffer | undefined;
   #known: Known | undefined;
@@ -51,9 +50,8 @@ export class InvalidationClock extends KnownPositions {
   restartedAt = Number.NEGATIVE_INFINITY;
 
   constructor(store: Store, subjects: Subjects, time: Clock, random: Random) {
-    super(subjects);
+    super(subjects, time);
     this.#store = store;
-    this.#time = time;
     this.#random = random;
   }
 
@@ -160,7 +158,7 @@ export class InvalidationClock extends KnownPositions {
         this.#tasks.delete(task);
         resolve();
       };
-      this.#time.after(pauseMs, () => void run());
+      this.time.after(pauseMs, () => void run());
     });
   }
 
@@ -251,7 +249,7 @@ export class InvalidationClock extends KnownPositions {
     // Marks that the log has lost stay: they end by themselves.
     this.note(records);
     if (this.#known !== undefined) {
-      this.restartedAt = this.#time.now();
+      this.restartedAt = this.time.now();
       this.restarts++;
     }
     this.changes++;

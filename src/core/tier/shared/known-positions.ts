@@ -1,3 +1,4 @@
+import type { Clock } from "../../base/clock.js";
 import { getOrMake } from "../../base/multimap.js";
 import type { Key, Subject, Subjects } from "../../keys/key.js";
 import type { InvalidatedForm, ReadRecord } from "../../store/clock-log.js";
@@ -25,8 +26,8 @@ export class KnownPositions {
   position = 0;
   /** The first `position` that was known: nothing was read before. */
   firstPosition = 0;
-  /** When the mark of each write of a subject ends, on the store's clock, by writer. */
-  readonly #open = new Map<Subject, Map<string, number>>();
+  /** The mark of each write of a subject, by writer. */
+  readonly #open = new Map<Subject, Map<string, Mark>>();
   readonly #ended = new Map<string, number>();
   /**
    * The key forms in which keys were invalidated, by the subject of their coordinate. Each has a
@@ -35,7 +36,10 @@ export class KnownPositions {
    */
   readonly #formsOf = new Map<Subject, Map<Subject, Subject>>();
 
-  constructor(subjects: Subjects) {
+  constructor(
+    subjects: Subjects,
+    protected readonly time: Clock,
+  ) {
     this.#subjects = subjects;
   }
 
@@ -103,8 +107,13 @@ export class KnownPositions {
     const { everything, entry } = this.#subjects;
     const ofKey = [everything, this.#coordinateOf(key.coordinate), entry(key), ...this.otherFormsOf(key)];
     return [...this.#withOtherForms(tags.subjects), ...ofKey].some((subject) =>
-      [...(this.#open.get(subject)?.values() ?? [])].some((until) => until > now),
+      [...(this.#open.get(subject)?.values() ?? [])].some((mark) => this.#lasts(mark, now)),
     );
+  }
+
+  /** On either clock: if that of the store is set back, it would last longer by as much. */
+  #lasts({ until, ownUntil }: Mark, now: number): boolean {
+    return until > now && ownUntil > this.time.now();
   }
 
   /** The subjects of invalidations that name keys of this coordinate in another form. */
@@ -184,14 +193,15 @@ export class KnownPositions {
     const now = Math.floor(position / 1000);
     // About the oldest first: the subject whose mark was renewed last is the last.
     for (const [subject, writers] of this.#open) {
-      if ([...writers.values()].some((until) => until > now)) break;
+      if ([...writers.values()].some((mark) => this.#lasts(mark, now))) break;
       this.#open.delete(subject);
     }
     if (this.#ended.has(writer)) return;
     for (const subject of this.allOf(record)) {
-      const others = [...(this.#open.get(subject) ?? [])].filter(([, until]) => until > now);
+      const others = [...(this.#open.get(subject) ?? [])].filter(([, mark]) => this.#lasts(mark, now));
+      const mark: Mark = { until: now + guardMs, ownUntil: this.time.now() + guardMs };
       this.#open.delete(subject);
-      this.#open.set(subject, new Map([...others, [writer, now + guardMs]]));
+      this.#open.set(subject, new Map([...others, [writer, mark]]));
     }
   }
 
@@ -235,6 +245,12 @@ export interface Written {
 }
 
 type Positions = Map<Subject, number>;
+
+/** When a mark ends: on the store's clock, and on that of this process, which has heard of it. */
+interface Mark {
+  readonly until: number;
+  readonly ownUntil: number;
+}
 
 /** For how long the end of a write is remembered: a begin that arrives later has no effect. */
 const ENDED_MICROS = 60_000_000;
