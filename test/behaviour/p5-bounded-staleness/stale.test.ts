@@ -1,5 +1,5 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
-import { memoryStore } from "graphql-cached";
+import { type BatchCall, memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
@@ -20,6 +20,8 @@ const typeDefs = (maxAge = 10) => /* GraphQL */ `
     empty: [Int!] @cached(maxAge: 3600)
   }
 `;
+
+type BatchLoadFn = (ids: readonly number[], context: object, call: BatchCall) => Promise<number[]>;
 
 /** A process on a fake clock, with a source that counts its loads and can be held or made to fail. */
 function start({ random = (): number => 0.5, softTimeoutMs = undefined as number | undefined } = {}) {
@@ -151,6 +153,41 @@ describe("stale values", () => {
     expect(outcomes()).toEqual({ loaded: 2, stale: 2 });
     await open();
     expect(await read("foreground", "fallback")).toEqual({ foreground: 3, fallback: 4 });
+  });
+
+  it("stay when a load fails inside of another one, which has waited for a refresh that stored nothing", async () => {
+    const clock = new FakeClock();
+    const world = memoryWorld(() => memoryStore({ clock }));
+    const start = (load: BatchLoadFn) => {
+      const { cache } = world.process("type Query { a: Int }", {}, { testing: { clock }, memory: false });
+      const inner = cache.loader({ name: "Inner", maxAge: 10, staleWhileRevalidate: 60, batch: load });
+      const outer = cache.wrap({ name: "Outer", maxAge: 60, load: () => inner({}).load(7) });
+      return { read: () => inner({}).load(7), outer };
+    };
+    const { passed, open } = gate();
+    let loads = 0;
+    const { read } = start(async (_, __, { results }) => {
+      if (++loads > 1) await passed;
+      if (loads > 1) results[0]?.skip();
+      return [loads];
+    });
+    let failures = 0;
+    const { outer } = start(async () => {
+      failures++;
+      throw new Error("the source is away");
+    });
+    await read();
+    await settle();
+    await clock.advance(11_000);
+    expect(await read()).toBe(1);
+    const nested = outer();
+    await settle();
+    expect([loads, failures]).toEqual([2, 0]);
+    open();
+    await settle();
+    await clock.advance(1_000);
+    expect([await nested, failures]).toEqual([1, 1]);
+    expect(await read()).toBe(1);
   });
 
   it("are waited for beyond softTimeoutMs if there are none", async () => {
