@@ -127,6 +127,7 @@ class ConsumerLoop {
   #othersMs: number;
   #cleanAt: number;
   #checkAt: number;
+  #maintaining: Promise<void> | undefined;
   /** What was reported about watched tables, and still holds. */
   #unwatched: readonly string[] = [];
 
@@ -181,7 +182,10 @@ class ConsumerLoop {
     if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags, "outbox");
     if (!(await page.advance())) return this.#lose();
     if (page.hasMore) return true;
-    await this.#maintain();
+    // Not awaited: no invalidation depends on it.
+    this.#maintaining ??= this.#maintain().finally(() => {
+      this.#maintaining = undefined;
+    });
     return false;
   }
 
@@ -201,26 +205,24 @@ class ConsumerLoop {
     return othersMs === undefined;
   }
 
-  /**
-   * Removes rows, and looks at watched tables, if it is time. No invalidation depends on it, so a
-   * failure is only reported.
-   */
+  /** Removes rows, and looks at watched tables, if it is time. Never rejects. */
   async #maintain(): Promise<void> {
     const { clock, maintaining } = this.#parts;
     const now = clock.now();
+    if (now < Math.min(this.#cleanAt, this.#checkAt)) return;
     try {
-      if (now >= this.#cleanAt) {
-        // Also after a failure: a statement that was given up may still run.
-        this.#cleanAt = now + CLEAN_MS;
-        if (await this.#position.clean()) this.#cleanAt = now;
-        maintaining.succeeded();
-      }
-      if (now >= this.#checkAt) {
-        this.#checkAt = now + CHECK_MS;
+      if (now >= this.#cleanAt) this.#cleanAt = (await this.#position.clean()) ? now : clock.now() + CLEAN_MS;
+      if (now >= this.#checkAt && !this.#isStopped) {
         await this.#check();
+        this.#checkAt = clock.now() + CHECK_MS;
       }
+      maintaining.succeeded();
     } catch (error) {
       maintaining.failed(error);
+      // A statement that was given up may still run.
+      const nextAt = clock.now() + CLEAN_MS;
+      this.#cleanAt = Math.max(this.#cleanAt, nextAt);
+      this.#checkAt = Math.max(this.#checkAt, nextAt);
     }
   }
 
