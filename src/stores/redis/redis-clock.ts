@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { HASH_TAGS } from "../../core/keys/hash-tags.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
-import { type CopiedClock, HEAD_BYTES, isHeadAfter, MAX_RECORD_BYTES } from "../../core/store/clock-log.js";
+import { type CopiedClock, HEAD_BYTES, isHeadAfter, MAX_RECORD_BYTES, readHead } from "../../core/store/clock-log.js";
 import type { ClientPort, Command } from "./client-port.js";
 import { MAX_LOG_BYTES } from "./define-script.js";
 import { nodeOf, runScript, send, sendScripts } from "./pipeline.js";
@@ -42,7 +42,7 @@ export class RedisClock implements CopiedClock {
     return cluster && this.#copies.find((copy) => nodeOf(cluster, copy) === node);
   }
 
-  /** Returns what the copy on one of two nodes shows, the first to reply. */
+  /** Returns what the copy on one of two nodes shows, the first to reply with one. */
   async headElsewhere(): Promise<Buffer | undefined> {
     const { cluster } = this.#port;
     const [first] = this.#copies;
@@ -51,7 +51,9 @@ export class RedisClock implements CopiedClock {
     const asked = [first, ...(second === undefined ? [] : [second])].map(async (copy) => {
       const [reply] = await send(this.#port, [readHeadOf(copy)]);
       throwIfAnyFailed([reply]);
-      return Buffer.isBuffer(reply) ? reply : undefined;
+      // A node that has lost its copy does not hide that of another one.
+      if (readHead(reply as Buffer) === undefined) throw new Error("expected a copy of the head, got none");
+      return reply as Buffer;
     });
     return Promise.any(asked).catch(() => undefined);
   }
