@@ -12,7 +12,7 @@ import type { Memory } from "../tier/memory/memory.js";
 import type { KnownRequest, Reads } from "../tier/read/hit.js";
 import { canBeKept, type Memos } from "../tier/request/known-key.js";
 import type { Excess } from "../tier/request/loaded.js";
-import type { ReadReport, ReadRequest, SourceBatch } from "../tier/request/request.js";
+import type { ReadReport, ReadRequest, ServedReport, SourceBatch } from "../tier/request/request.js";
 import { type RequestTags, ResultTags } from "../tier/request/tags.js";
 import { type EnclosingLoad, isAbandonment } from "../tier/request/waiters.js";
 import type { InvalidationClock } from "../tier/shared/invalidation-clock.js";
@@ -185,8 +185,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     // Without a key, nothing says which of them concern it.
     if (!(names instanceof IdKey)) return true;
     const { key, tags } = names;
-    const position = Math.max(remembered.position, invalidations.firstPosition);
-    const moment = { position, restarts: remembered.restarts };
+    // 0: what was read before the first position that was known.
+    const moment = { ...remembered, position: remembered.position || invalidations.firstPosition };
     if (invalidations.isOlderThanKnown(moment, key, tags.subjects)) return true;
     // Which tags the value has besides is not known.
     const hasMoreTags = this.#subjectsOf !== undefined || tier.hasResultTags({ key, tags });
@@ -200,7 +200,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const { position, restarts, changes } = parts.invalidations;
     const until = parts.clock.now() + policy.maxAgeMs;
     const collector = this.#observer?.collector;
-    return { value: value as Promise<unknown>, position, restarts, changes, until, collector };
+    return { value: value as Promise<unknown>, position, restarts, changes, until, freshUntil: until, collector };
   }
 
   /** Returns what this request has read of an id, or reads it. Inside of a load: since it began. */
@@ -218,8 +218,11 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       return value;
     }
     const observer = this.#observer;
-    // It may have been read before anyone observed the request.
-    observer?.onKnown?.(this.#isPrivate, known.until - this.definition.parts.clock.now());
+    if (observer?.onKnown !== undefined) {
+      // It may have been read before anyone observed the request, or the read has not ended.
+      const tell = () => observer.onKnown?.(this.#isPrivate, known.freshUntil - this.definition.parts.clock.now());
+      known.value.then(tell, tell);
+    }
     for (const collector of observer?.collector?.members ?? [])
       if (known.collector?.members.has(collector) !== true)
         collector.refuse(`\`${this.#name}\` had read an id before the operation was executed`);
@@ -288,7 +291,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       acceptsKept: () => true,
       takeKept: () => {
         const { kept } = names;
-        if (remembered !== undefined && kept !== undefined) shorten(remembered, kept.freshUntilAt);
+        if (remembered !== undefined && kept !== undefined) shorten(remembered, kept.freshUntilAt, kept.freshUntilAt);
         return takeKept(names, memory as Memory, policy, observer, undefined, channel);
       },
       missed: (respond) => respond(),
@@ -316,7 +319,10 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       onRead:
         (remembered ?? observer) &&
         ((report) => {
-          if (remembered !== undefined) shorten(remembered, clock.now() + keptFor(report, policy));
+          if (remembered !== undefined && report.outcome !== "bypassed") {
+            const now = clock.now();
+            shorten(remembered, now + keptFor(report, policy), now + report.freshForMs);
+          }
           observer?.onRead(coordinate, report, undefined, key);
         }),
     };
@@ -329,26 +335,25 @@ interface Remembered extends Moment {
   value: Promise<unknown>;
   /** The `changes` of the invalidation clock up to which it has been compared. */
   changes: number;
-  /** On the clock of this process. */
+  /** Until when it is remembered, and is fresh, on the clock of this process. */
   until: number;
+  freshUntil: number;
   /** What collected the parts of a response when it was asked for. */
   readonly collector: PartCollector | undefined;
 }
 
-function shorten(remembered: Remembered, until: number): void {
+function shorten(remembered: Remembered, until: number, freshUntil: number): void {
   remembered.until = Math.min(remembered.until, until);
+  remembered.freshUntil = Math.min(remembered.freshUntil, freshUntil);
 }
 
-/**
- * For how long what a read has returned is remembered. A request that could not get a fresh value
- * goes on with what it has.
- */
-function keptFor(report: ReadReport, { maxAgeMs }: Policy): number {
-  if (report.outcome === "stale" || report.outcome === "staleIfError") return STALE_MS;
-  return report.outcome !== "bypassed" && report.freshForMs > 0 ? report.freshForMs : maxAgeMs;
+/** For how long what a read has returned is remembered: a failure as long as a value. */
+function keptFor({ hasFailed, freshForMs }: ServedReport, { maxAgeMs }: Policy): number {
+  if (hasFailed) return maxAgeMs;
+  return freshForMs > 0 ? freshForMs : STALE_MS;
 }
 
-/** A refresh takes less, as a rule. */
+/** A request that could not get a fresh value goes on with what it has for a moment. */
 const STALE_MS = 1_000;
 
 /** The key of an id, or why it has none; `cause`: what making it has thrown. */

@@ -64,6 +64,12 @@ describe("a loader whose context outlives its request", () => {
     await elsewhere.cache.invalidate({ loader: "Value", id: 1 });
     await here.loader({}).load(2);
     expect(await values.load(1)).toBe(2);
+    // Its position is earlier than the first one that this process knew.
+    await waitForStores(here, 3);
+    source.value = 3;
+    await elsewhere.cache.invalidate({ loader: "Value", id: 1 });
+    await here.loader({}).load(4);
+    expect(await values.load(1)).toBe(3);
   });
 
   it("does not remember a value for longer than its maxAge", async () => {
@@ -109,6 +115,24 @@ describe("a loader whose context outlives its request", () => {
     expect(await values.load(1)).toBe(null);
     await clock.advance(1);
     expect(await values.load(1)).toBe(2);
+  });
+
+  it("remembers a value without a lifetime for a second, and a failure for the maxAge", async () => {
+    const { clock, source, values } = start(60, { negativeMaxAge: 0 });
+    source.value = null as never;
+    expect(await values.load(1)).toBe(null);
+    source.value = 2;
+    await clock.advance(999);
+    expect(await values.load(1)).toBe(null);
+    await clock.advance(1);
+    expect(await values.load(1)).toBe(2);
+    source.value = new Error("no value") as never;
+    await expect(values.load(3)).rejects.toThrow("no value");
+    source.value = 4;
+    await clock.advance(59_999);
+    await expect(values.load(3)).rejects.toThrow("no value");
+    await clock.advance(1);
+    expect(await values.load(3)).toBe(4);
   });
 
   it("remembers a stale value for a second", async () => {

@@ -107,7 +107,15 @@ describe("A hit in memory", () => {
     });
     await ask("{ top(n: 1) again: top(n: 1) }", context);
     const times = { freshForMs: 60_000, ageMs: 0 };
-    const report = { coordinate: "Query.top", outcome: "hit", isPrivate: false, ...times, staleForMs: 0, subjects: [] };
+    const report = {
+      coordinate: "Query.top",
+      outcome: "hit",
+      hasFailed: false,
+      isPrivate: false,
+      ...times,
+      staleForMs: 0,
+      subjects: [],
+    };
     expect(reports).toEqual([report, report]);
     expect(counters.of("Query.top").hit).toBe(hits + 2);
   });

@@ -217,6 +217,18 @@ describe("objects that count as one request", () => {
     }
   });
 
+  it("narrow the hints by what the context function has begun to read with them", async () => {
+    const { ask, clock, contextOf } = await serve(false);
+    await ask("{ film }", "bob");
+    await clock.advance(20_000);
+    const context = contextOf("alice");
+    void context.films?.load("a");
+    expect(await ask("{ film }", "alice", {}, context)).toMatchObject({
+      data: { film: "a 1" },
+      header: "max-age=40, public",
+    });
+  });
+
   it("belong to no operation in particular if several of one HTTP request have copies of the context", async () => {
     const { ask, cache, contextOf, executions } = await serve(true);
     const context = contextOf("alice");

@@ -110,6 +110,7 @@ export type ReadReport =
 
 export interface ServedReport {
   readonly outcome: Exclude<ReadOutcome, "bypassed">;
+  readonly hasFailed: boolean;
   readonly isPrivate: boolean;
   readonly freshForMs: number;
   readonly ageMs: number;

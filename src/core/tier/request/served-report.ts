@@ -16,6 +16,7 @@ export function servedReport(
   const own = value !== undefined && "freshness" in value ? value.freshness : undefined;
   return {
     outcome,
+    hasFailed: value === undefined,
     isPrivate: policy.scope === "PRIVATE",
     // A value that seems to be from later than now is no fresher than one from now.
     freshForMs: Math.max(0, freshForMs + Math.min(0, ageMs)),
