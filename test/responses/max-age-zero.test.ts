@@ -1,6 +1,10 @@
+import { ApolloServer } from "@apollo/server";
+import { settle } from "@graphql-cached/testing";
 import { resultControl } from "graphql-cached";
-import { describe, expect, it } from "vitest";
-import { type Context, openSite, SERVERS } from "./site.js";
+import { cachedPlugin } from "graphql-cached/apollo";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { subgraph } from "../support/subgraph.js";
+import { type Context, HINTS, knowOperations, openSite, SERVERS } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -73,4 +77,35 @@ describe.each(SERVERS)("on %s", (server) => {
     await ask("{ own }", { user: "ann" });
     expect((await ask("{ own }", { user: "bob" })).data).toEqual({ own: "bob" });
   });
+});
+
+it.each([
+  ["a type that has @cached(maxAge: 0)", "type Product", "@cached(maxAge: 0)", {}],
+  ["a type that a deployment has turned off", "type Product", "@cached(maxAge: 60)", { Product: { maxAge: 0 } }],
+  [
+    "an interface that has @cached(maxAge: 0)",
+    'type Book implements Product @key(fields: "id") { id: ID! version: Int } interface Product',
+    "@cached(maxAge: 0)",
+    {},
+  ],
+])("on Apollo Server, a response is not stored with an entity of %s", async (_, definition, cached, policies) => {
+  knowOperations();
+  let version = 1;
+  const typeDefs = `${HINTS} type Query { ping: String }
+    ${definition} @key(fields: "id") ${cached} @cacheControl(maxAge: 600) { id: ID! version: Int }`;
+  const __typename = definition === "type Product" ? "Product" : "Book";
+  const resolvers = { Product: { __resolveReference: ({ id }: { id: string }) => ({ __typename, id, version }) } };
+  const { schema, cache } = subgraph(typeDefs, resolvers, {}, { policies });
+  const apollo = new ApolloServer({ schema, plugins: [cachedPlugin(cache, { responses: { scope: "PUBLIC" } })] });
+  onTestFinished(() => apollo.stop());
+  const query = '{ _entities(representations: [{ __typename: "Product", id: 7 }]) { ... on Product { version } } }';
+  const ask = async (): Promise<unknown> => {
+    const { body } = await apollo.executeOperation({ query }, { contextValue: {} });
+    await settle();
+    return JSON.parse(JSON.stringify(body));
+  };
+  // The first response shows that it is cacheable, and the second one would be stored.
+  for (let nth = 0; nth < 2; nth++) await ask();
+  version = 2;
+  expect(await ask()).toMatchObject({ singleResult: { data: { _entities: [{ version: 2 }] } } });
 });

@@ -22,7 +22,7 @@ import { getOrMake } from "../base/multimap.js";
 import { directivesAt } from "../directive/compile/directives.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { isStitched, rulesOf } from "../directive/compile/own-resolver.js";
-import { REFERENCE } from "../directive/compile/reference.js";
+import { type KeyedType, REFERENCE, referenceResolverOf } from "../directive/compile/reference.js";
 import { objectsOf } from "../directive/compile/type-graph.js";
 import { hasPublicHint, hintOf, isPrivateType } from "../directive/hints/cache-control.js";
 import { authMarkOf } from "../directive/permissions/auth-marks.js";
@@ -225,8 +225,11 @@ class PlanBuilder {
   /** The entities of a subgraph are read by the rules of their references. */
   #addReferences(returned: GraphQLCompositeType): void {
     const { schema, rules } = this.#facts;
-    for (const { name } of isAbstractType(returned) ? schema.getPossibleTypes(returned) : []) {
-      const rule = rules.fields.get(`${name}.${REFERENCE}`);
+    const objects = isAbstractType(returned) ? schema.getPossibleTypes(returned) : [];
+    // An interface has references of its own.
+    for (const type of new Set(objects.flatMap((object) => [object, ...object.getInterfaces()]))) {
+      const rule = rules.fields.get(`${type.name}.${REFERENCE}`);
+      if (this.#facts.isTurnedOff(type)) this.#sum.isStorable = false;
       if (rule === undefined) continue;
       if (rule.policy.scope === "PRIVATE") this.#sum.isPrivate = true;
       this.#addRule(rule);
@@ -309,6 +312,11 @@ class SchemaFacts {
       hasResolver: parts.hasValueTypes || isLoaded,
       returned,
     };
+  }
+
+  /** Whether a type has references, and a policy with `maxAge: 0`, which makes no rule for them. */
+  isTurnedOff(type: KeyedType): boolean {
+    return referenceResolverOf(type) !== undefined && this.#declaredAt(type.name, type).maxAge === 0;
   }
 
   /** The resolvers of a stitched schema ask those of `applyCached`. */
