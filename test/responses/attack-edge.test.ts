@@ -203,6 +203,26 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     },
   );
 
+  it.each(server === "Mercurius" ? [false] : [false, true])(
+    "a request may lack a property that a header decides (stored: %j)",
+    async (isStored) => {
+      const lines: string[] = [];
+      const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+      const { ask } = await serve(server, {
+        cache: { logger },
+        edge: { contextHeaders: { "$context.tenant": "X-Tenant" } },
+        responses: isStored && { scope: "PUBLIC" },
+        context: (req) => (req["x-tenant"] === undefined ? {} : { tenant: req["x-tenant"] }),
+      });
+      const requests: Headers[] = [{ "x-tenant": "a" }, {}, {}];
+      for (const headers of requests) {
+        const { control, vary } = await ask("{ greeting }", headers);
+        expect([control, vary]).toEqual([expect.stringContaining("s-maxage"), expect.stringContaining("X-Tenant")]);
+      }
+      expect(lines).toEqual([]);
+    },
+  );
+
   it("a mistake is for nobody, also when it is made again", async () => {
     const { ask } = await serve(server);
     for (const query of [

@@ -56,12 +56,14 @@ export class Edge {
   }
 
   /**
-   * Returns the properties of other contexts that one lacks: nobody sees them read, and they are
-   * not in the key of a CDN.
+   * Returns the properties of other contexts that one lacks, and that no header decides: nobody
+   * sees them read, and they are not in the key of a CDN.
    */
   missingIn(context: object): readonly string[] {
     const names = namesOf(context);
-    const missing = [...this.#names].filter((name) => !names.includes(name) && !(name in context));
+    const isKnown = (name: string): boolean =>
+      names.includes(name) || name in context || this.options.contextPaths.has(`$context.${name}`);
+    const missing = [...this.#names].filter((name) => !isKnown(name));
     for (const name of names) if (this.#names.size < MAX_NAMES) this.#names.add(name);
     return this.parts.contextWatch.notShared(missing);
   }
