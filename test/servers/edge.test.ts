@@ -1,6 +1,8 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type Cache, type CacheEvent, memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { appendToClock } from "../../src/core/store/clock-log.js";
+import { overrideStore } from "../support/override-store.js";
 import { withoutMessages } from "../support/without-messages.js";
 import { redisWorld } from "../support/world.js";
 import { type Context, openSite, SERVERS, type SiteOptions } from "./edge-site.js";
@@ -508,7 +510,51 @@ describe.each(SERVERS)("at the edge, behind %s, what another process invalidates
     moviesGate.open();
     expect((await asked).cacheControl).toBe("no-store");
   });
+
+  it("is for no CDN, though the store has gone back to an earlier copy, and its clock with it", async () => {
+    const clock = new FakeClock();
+    const { store, goBack } = await rewindableStore(clock);
+    const [reached, held] = [gate(), gate()];
+    const plain = async (): Promise<string> => {
+      reached.open();
+      await held.passed;
+      return "plain";
+    };
+    const slow = { ...resolvers, Query: { ...resolvers.Query, plain } };
+    const options = { store, clock, cache: { prefix: "rewound" } };
+    const [here, there] = [
+      await openSite(server, typeDefs, slow, options),
+      await openSite(server, typeDefs, slow, options),
+    ];
+    await clock.advance(10_000);
+    await there.cache.invalidateTags(["unrelated"]);
+    const asked = here.ask("{ movie(id: 7) { title } plain }");
+    await reached.passed;
+    goBack(5_000);
+    await there.cache.invalidateTags(["Movie:7"]);
+    held.open();
+    expect((await asked).cacheControl).toBe(PRIVATE);
+  });
 });
+
+/** A store whose log of invalidations can go back to how it began, with its clock behind. */
+async function rewindableStore(clock: FakeClock) {
+  const entries = memoryStore({ clock });
+  const begun = { head: await entries.appendClock([]), log: (await entries.readClock(0)) as Buffer };
+  let [current, behindMs] = [begun, 0];
+  const store = overrideStore(entries, {
+    read: async (...keys) => ({ ...(await entries.read(...keys)), clock: current.head }),
+    async appendClock(records) {
+      current = appendToClock(current, records, (clock.now() - behindMs) * 1_000, 1_000_000);
+      return current.head;
+    },
+    readClock: async (from) => current.log.subarray(from),
+  });
+  const goBack = (ms: number): void => {
+    [current, behindMs] = [begun, ms];
+  };
+  return { store, goBack };
+}
 
 describe("at the edge, on Redis", () => {
   it("a response has the same tags in all processes, and one process purges those of the others", async () => {

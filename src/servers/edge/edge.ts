@@ -14,7 +14,7 @@ import type {
   ResponseExecution,
 } from "../../core/responses/response-execution.js";
 import { dataTextOf, hasData } from "../../core/responses/stored-response.js";
-import type { ClockOrigin } from "../../core/store/store.js";
+import type { Moment } from "../../core/tier/shared/known-positions.js";
 import { isForEdge } from "./final-headers.js";
 import type { ResolvedEdge } from "./options.js";
 
@@ -46,8 +46,9 @@ export class Edge {
     const isOfCaller =
       mayBeSignedIn(this.parts, context) || request.header("authorization") != null || request.isTraced;
     // What is read was invalidated later, if at all, than what this process knows now.
-    const origin = !isOfCaller && (await invalidations.follow()) ? invalidations.origin : undefined;
-    return new EdgeResponse(this, origin, context);
+    const isKnown = !isOfCaller && (await invalidations.follow());
+    const { origin, restarts } = invalidations;
+    return new EdgeResponse(this, isKnown && origin ? { ...origin, restarts } : undefined, context);
   }
 
   /** Returns a response that nobody may keep. */
@@ -115,7 +116,7 @@ export class EdgeResponse {
   /** `origin`: what was invalidated when it began. Undefined: nobody may keep it. */
   constructor(
     private readonly edge: Edge,
-    private readonly origin: ClockOrigin | undefined,
+    private readonly origin: Moment | undefined,
     private readonly context: unknown,
   ) {}
 
@@ -248,7 +249,7 @@ export class EdgeResponse {
     const { everything, coordinate } = keys.subjects;
     const subjects = [...new Set([everything, coordinate(RESPONSES), ...contents.subjects])];
     // What was invalidated meanwhile was purged before this response is kept.
-    if (!(await invalidations.follow()) || invalidations.origin?.epoch !== origin.epoch) return undefined;
+    if (!(await invalidations.follow()) || invalidations.restarts !== origin.restarts) return undefined;
     if (invalidations.stateOf(subjects, origin.position) !== "current") return "outdated";
     const names = subjects.map(nameOfSubject);
     const headers = tagHeaders.map(({ name, separator }) => [name, names.join(separator)] as const);
