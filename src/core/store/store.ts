@@ -179,8 +179,8 @@ export interface AcquireRequest {
   readonly supersededAt: number;
   /**
    * Whether the caller has found the value that it supersedes to be invalidated, softly or by a tag
-   * of the value. The value then becomes stale with the grant, so that a failed load is not
-   * repeated at once. Default: false.
+   * of the value, or too old, although the pause after a failed refresh is not over. The value then
+   * becomes stale with the grant, so that a failed load is not repeated at once. Default: false.
    */
   readonly endsFreshness?: boolean;
 }

@@ -65,6 +65,30 @@ it.each(["found", "said", "listed"])(
   },
 );
 
+it("a value that was invalidated by its tag while others waited for it is loaded once for each back-off as well", async () => {
+  const { source, shops } = fleet(2);
+  const [one, other] = shops as [Shop, Shop];
+  const errorOf = async ({ ask, drain }: Shop) => {
+    const { errors } = await ask("{ found(id: 7) { version } }");
+    await drain();
+    return errors?.[0]?.message;
+  };
+  const [first, second] = [source.hold(), source.hold()];
+  const read = one.read("found");
+  await settle();
+  const waiting = errorOf(other);
+  await settle();
+  // The other process knows of it, and the one that loads does not.
+  await other.cache.invalidateTags(["Item:7"]);
+  first.open();
+  await read;
+  while (source.loads < 2) await settle();
+  source.error = new Error("the source is away");
+  second.open();
+  expect([await waiting, await errorOf(one), await errorOf(other)]).toEqual(Array(3).fill("the source is away"));
+  expect(source.loads).toBe(2);
+});
+
 it("each value of a tick is stored unless one of its own tags was invalidated during its load", async () => {
   const { source, shops } = fleet(1);
   const [{ ask, cache, events }] = shops as [Shop];

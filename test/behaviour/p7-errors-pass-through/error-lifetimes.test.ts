@@ -125,6 +125,31 @@ describe("an error with a lifetime of its own", () => {
     expect(site.source.loads).toBe(2);
   });
 
+  it.each(["failed while it was served", "failed when it was asked for again"])(
+    "is remembered as well if such a value is in its pause after a refresh that %s",
+    async (which) => {
+      const clock = new FakeClock();
+      const testing = { clock, random: () => 0.5 };
+      const options = { defaults: { jitter: 0.1, staleIfError: 5 }, loads: { errorMaxAgeMs: 60_000 }, testing };
+      const site = createSite(options, () => memoryStore({ clock }));
+      const other = site.start();
+      expect(await site.read()).toBe("value 1");
+      // It is served until 65 s, and in the store for 68.
+      await clock.advance(61_000);
+      site.source.throws = () => failure(503);
+      if (which === "failed while it was served") expect(await site.read()).toBe("value 1");
+      await clock.advance(5_000);
+      if (which === "failed when it was asked for again") {
+        const context = {};
+        site.cache.override(context, "REFRESH");
+        expect((await site.ask("{ movie }", context)).errors?.[0]?.message).toBe("status 503");
+        await settle();
+      }
+      expect([await site.read(), await site.read(), await other.read()]).toEqual(Array(3).fill("status 503"));
+      expect(site.source.loads).toBe(3);
+    },
+  );
+
   it("can be the same for all errors: not at all, or so many milliseconds", async () => {
     for (const maxAgeMs of [0, 3_000]) {
       const site = createSite({ loads: { errorMaxAgeMs: maxAgeMs } });

@@ -73,6 +73,7 @@ export class Miss {
   readonly #begunAt: number;
   readonly #fallback: Entry | undefined;
   #supersededAt: number;
+  #endsFreshness: boolean;
   /**
    * The `grantedAt` of the value that the store has shown last, which is not the result of a load
    * awaited from now on. 0: none.
@@ -100,6 +101,7 @@ export class Miss {
     this.#mayServeStale = start.freshness === "stale-while-revalidate";
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
     this.#supersededAt = start.superseded?.grantedAt ?? 0;
+    this.#endsFreshness = start.endsFreshness ?? false;
     if (start.entry?.state === "value") this.#knownGrantedAt = start.entry.grantedAt;
     this.#outcome = this.#resolve();
   }
@@ -239,7 +241,7 @@ export class Miss {
     return this.#parts.leases.acquire({
       request: this.request,
       supersededAt: this.#supersededAt,
-      endsFreshness: this.#start.endsFreshness ?? false,
+      endsFreshness: this.#endsFreshness,
       isRefresh: false,
       hasValue: left?.state === "value" && !isForWaiters(left) && this.#isCurrent(left, left.position),
       waiters: this.waiters,
@@ -378,13 +380,13 @@ export class Miss {
       case "unreadable":
         return this.#supersede(verdict.entry);
       case "load":
-        if (verdict.superseded !== undefined) return this.#supersede(verdict.superseded);
+        if (verdict.superseded !== undefined) return this.#supersede(verdict.superseded, verdict.endsFreshness);
         return verdict.freshness === "failed" ? this.#respondFailedElsewhere((entry as Entry).body) : undefined;
       case "serve": {
-        const { freshness, decoded, entry: served } = verdict;
+        const { freshness, isSoft, decoded, entry: served } = verdict;
         if (served.grantedAt <= this.#supersededAt) return undefined;
         // What a load returns is stored as fresh.
-        if (freshness === "stale-while-revalidate" && this.#isNested) return this.#supersede(served);
+        if (freshness === "stale-while-revalidate" && this.#isNested) return this.#supersede(served, isSoft);
         const at = now ?? served.grantedAt + served.loadMs;
         const freshForMs =
           freshness === "fresh"
@@ -396,8 +398,10 @@ export class Miss {
     }
   }
 
-  #supersede({ grantedAt }: Pick<Entry, "grantedAt">): undefined {
-    this.#supersededAt = Math.max(this.#supersededAt, grantedAt);
+  #supersede({ grantedAt }: Pick<Entry, "grantedAt">, endsFreshness = false): undefined {
+    if (grantedAt < this.#supersededAt) return;
+    this.#supersededAt = grantedAt;
+    this.#endsFreshness = endsFreshness;
   }
 
   #isCurrent(entry: Entry, position: number): boolean {

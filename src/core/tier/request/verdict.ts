@@ -45,7 +45,7 @@ export function verdictOf(
   if (decoded.kind === "corrupt") return { kind: "unreadable", entry };
   const tags = tagsStateOf(request, entry, decoded.parts.subjects, parts);
   // The store does not know these tags: it would keep the value if the load in its place fails.
-  if (tags === "changed") return { ...unservable(request, entry, "absent", now, parts), endsFreshness: true };
+  if (tags === "changed") return unservable(request, entry, "absent", now, parts, true);
   const isSoft = tags === "stale" && freshness === "fresh";
   return { kind: "serve", entry, freshness: isSoft ? "stale-while-revalidate" : freshness, isSoft, decoded };
 }
@@ -84,7 +84,7 @@ export interface Unservable {
   readonly freshness: Freshness;
   /** What the store takes to be a fresh value, and would return in the place of a lease. */
   readonly superseded: Entry | undefined;
-  /** See `AcquireRequest.endsFreshness`. Default: false. */
+  /** Of `superseded`: see `AcquireRequest.endsFreshness`. Default: false. */
   readonly endsFreshness?: boolean;
 }
 
@@ -103,13 +103,16 @@ function unservable(
   freshness: Freshness,
   now: number,
   { invalidations }: KnownInvalidations,
+  isChanged = false,
 ): Unservable {
   if (invalidations.isWritten(request, now))
     return { kind: "load", freshness: "write-in-progress", superseded: undefined };
   if (entry === undefined || entry.position < invalidations.latestOf(request.tags.subjects))
     return { kind: "load", freshness: "absent", superseded: undefined };
   const isFreshInStore = entry.state === "value" && now < entry.freshUntilAt;
-  return { kind: "load", freshness, superseded: isFreshInStore ? entry : undefined };
+  // In the pause after a failed refresh, it would stay in the place of the next failure as well.
+  const endsFreshness = isFreshInStore && (isChanged || entry.hasRefreshFailed);
+  return { kind: "load", freshness, superseded: isFreshInStore ? entry : undefined, endsFreshness };
 }
 
 /** Returns how a read ends that is served a value. `whenFresh`: with a fresh one. */
