@@ -1,4 +1,5 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import { GraphQLError } from "graphql";
 import { type BatchCall, memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
@@ -188,6 +189,36 @@ describe("stale values", () => {
     await clock.advance(1_000);
     expect([await nested, failures]).toEqual([1, 1]);
     expect(await read()).toBe(1);
+  });
+
+  it("stay when a load fails that is to store what was loaded for a caller with permission", async () => {
+    const clock = new FakeClock();
+    const { cache } = memoryWorld(() => memoryStore({ clock })).process("type Query { a: Int }", {}, {
+      testing: { clock },
+      memory: false,
+    } as never);
+    const forbidden = new GraphQLError("not for you", { extensions: { code: "FORBIDDEN" } });
+    const errors = [undefined, forbidden, forbidden, undefined, new Error("the source is away")];
+    let loads = 0;
+    const batch = async () => {
+      const error = errors[loads++];
+      if (error !== undefined) throw error;
+      return [loads];
+    };
+    const inner = cache.loader({ name: "Inner", maxAge: 10, staleWhileRevalidate: 60, batch });
+    const outer = cache.wrap({ name: "Outer", maxAge: 60, load: () => inner({}).load(7) });
+    const read = async () => {
+      const value = await inner({}).load(7);
+      await settle();
+      return value;
+    };
+    await read();
+    await clock.advance(11_000);
+    expect([await read(), await read(), loads]).toEqual([1, 1, 3]);
+    expect(await outer()).toBe(4);
+    while (loads < 5) await settle();
+    await settle();
+    expect([await read(), loads]).toEqual([1, 5]);
   });
 
   it("are waited for beyond softTimeoutMs if there are none", async () => {

@@ -131,7 +131,8 @@ export class Misses {
    * (`Settlement.holdMsOf`).
    */
   refill(request: ReadRequest, loadMs: number): void {
-    this.#inBackground({ request, supersededAt: 0, isRefresh: false, hasValue: false }, loadMs);
+    // The store was not read: a value that it may have stays if the load fails.
+    this.#inBackground({ request, supersededAt: 0, isRefresh: false, hasValue: true }, loadMs);
   }
 
   /** `loadMs`: with which a lease that others hold is asked for again. */
