@@ -1,6 +1,7 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import { expect, it } from "vitest";
+import { overrideStore } from "../support/override-store.js";
 import { withoutMessages } from "../support/without-messages.js";
 import { openSite, SERVERS } from "./site.js";
 
@@ -56,3 +57,37 @@ it.each(SERVERS)(
     expect((await here.ask(PAGE)).data).toEqual(page("new"));
   },
 );
+
+it.each(SERVERS)("%s serves a response from memory beside reads of a node that is down", async (server) => {
+  const clock = new FakeClock();
+  const inner = memoryStore({ clock });
+  let isDown = false;
+  // All keys are on it, and another node has a copy of the head of the clock.
+  const store = overrideStore(inner, {
+    nodeOf: () => "node",
+    read: async (names) => {
+      if (isDown && names.length > 0) throw new Error("the node is down");
+      return inner.read(names);
+    },
+  });
+  let executed = 0;
+  const film = () => ({ title: "new" });
+  const resolvers = { Query: { film, page: () => (executed++, {}) }, Page: { film } };
+  const { cache, ask } = openSite({ typeDefs, resolvers, server, store, clock });
+  const other = cache.loader({ name: "Other", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+  for (let nth = 0; nth < 4; nth++) await ask(PAGE);
+  const before = executed;
+  isDown = true;
+  let isOver = false;
+  const readOthers = async (): Promise<void> => {
+    for (let id = 0; !isOver; id++) {
+      void other({}).load(id);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  const others = readOthers();
+  for (let nth = 0; nth < 3; nth++) expect((await ask(PAGE)).data).toEqual(page("new"));
+  isOver = true;
+  await others;
+  expect(executed).toBe(before);
+});

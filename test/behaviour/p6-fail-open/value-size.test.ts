@@ -4,6 +4,7 @@ import { memoryStore } from "graphql-cached";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
+import { overrideStore } from "../../support/override-store.js";
 import { sharedServer } from "../../support/shared-servers.js";
 import { dataOf, memoryWorld, onEachStore, redisWorld, waitForStores } from "../../support/world.js";
 
@@ -67,6 +68,31 @@ describe("a value that is larger than a memory store", () => {
       await waitForStores(process, 3);
     }
     expect(process.outcomes()).toEqual({ loaded: 3, "bypassed(UNCACHEABLE)": 1, hit: 1 });
+  });
+});
+
+describe("what is larger than any entry", () => {
+  it("is not read for a while, and values in memory are served beside it", async () => {
+    const inner = memoryStore();
+    let isForeign = false;
+    const store = overrideStore(inner, {
+      read: async (names) => {
+        const { readings, clock } = await inner.read(names);
+        const foreign = readings.map((reading) =>
+          isForeign && reading.kind === "read" && reading.entry === undefined
+            ? { ...reading, foreignBytes: 2 ** 30 }
+            : reading,
+        );
+        return { readings: foreign, clock };
+      },
+    });
+    const process = memoryWorld(() => store).process(typeDefs, resolvers, { storage: { storeTimeoutMs: 5_000 } });
+    await dataOf(process.ask("{ text(n: 1) }"));
+    await waitForStores(process);
+    await dataOf(process.ask("{ text(n: 1) }"));
+    isForeign = true;
+    for (const _ of [1, 2]) await dataOf(process.ask("{ small: text(n: 1) large: text(n: 2) }"));
+    expect(process.outcomes()).toEqual({ loaded: 1, hit: 3, "bypassed(STORE_UNAVAILABLE)": 2 });
   });
 });
 

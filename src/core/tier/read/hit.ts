@@ -70,6 +70,7 @@ export class Reads implements ReadPath {
     if (known.until === 0 || memory === undefined || !this.isPlain) return false;
     if (memory.isLive) return memory.serves(known, this.nextRead);
     const tick = this.#openTick();
+    tick.inMemory.push(known);
     await tick.ended.promise;
     return memory.serves(known, tick.nth);
   }
@@ -137,7 +138,7 @@ export class Reads implements ReadPath {
     // Without a result, there is nothing to evaluate.
     const first = read.readings.find((reading) => reading.kind === "read");
     if (first !== undefined) invalidations.noteTime(first.now);
-    let isRead = first !== undefined || tick.cells.size === 0;
+    let isRead = first !== undefined || read.clock !== undefined || tick.cells.size === 0;
     // What is in memory needs only the head, which other nodes have as well.
     if (!isRead && tick.inMemory.length > 0 && store.nodeOf !== undefined) {
       const { clock } = await store.read([]);
