@@ -45,6 +45,13 @@ export class Breaker {
     return true;
   }
 
+  /** An attempt that was admitted was not made: the next one may be the probe. */
+  withdrawn(): void {
+    if (!this.#isProbing) return;
+    this.#isProbing = false;
+    this.#openUntil = this.#clock.now();
+  }
+
   succeeded(): void {
     this.isCalm = true;
     this.#failures = 0;

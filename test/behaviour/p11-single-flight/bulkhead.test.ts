@@ -2,6 +2,7 @@ import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import DataLoader from "dataloader";
 import { type CachedLoader, memoryStore } from "graphql-cached";
 import { afterEach, describe, expect, it } from "vitest";
+import { overrideStore } from "../../support/override-store.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -480,6 +481,71 @@ describe("breakerThreshold", () => {
     expect((await running).errors?.[0]?.message).toBe(away.message);
     expect((await aborted).errors?.[0]?.message).toBe("the client has hung up");
     expect(await dataOf(ask("{ page(id: 3) }", {}))).toEqual({ page: 3 });
+  });
+
+  it.each([
+    ["of an open breaker", { breakerThreshold: 1 }, [1]],
+    ["while too many loads are overdue", { maxConcurrentLoads: 1, loadTimeoutMs: 1_000 }, [2, 3]],
+  ])("spends no probe on a load whose caller leaves while its lease is requested: %s", async (_, loads, failing) => {
+    const clock = new FakeClock();
+    const inner = memoryStore({ clock });
+    const hung = gate();
+    let granted: Promise<void> | undefined;
+    const store = overrideStore(inner, {
+      acquire: async (...args) => {
+        await granted;
+        return inner.acquire(...args);
+      },
+    });
+    const page = (_parent: unknown, { id }: { id: number }): unknown => {
+      if (id === 1) throw new Error("the source is away");
+      return id <= 3 ? hung.passed : id;
+    };
+    const abortSignal = ({ signal }: { signal?: AbortSignal }) => signal;
+    const options = { loads: { ...loads, abortSignal }, testing: { clock } };
+    const { ask } = memoryWorld(() => store).process(typeDefs, { Query: { page } }, options);
+    for (const id of failing) {
+      const asked = ask(`{ page(id: ${id}) }`, {});
+      await clock.advance(1_000);
+      expect((await asked).errors).toHaveLength(1);
+    }
+    await clock.advance(1_000);
+    const grant = gate();
+    granted = grant.passed;
+    const client = new AbortController();
+    const aborted = ask("{ page(id: 4) }", { signal: client.signal });
+    await settle();
+    client.abort(new Error("the client has hung up"));
+    expect((await aborted).errors?.[0]?.message).toBe("the client has hung up");
+    grant.open();
+    await settle();
+    expect(await dataOf(ask("{ page(id: 5) }", {}))).toEqual({ page: 5 });
+    hung.open();
+  });
+
+  it("does not spend its probe on a load that is refused because its context has changed", async () => {
+    const clock = new FakeClock();
+    const { cache } = memoryWorld(() => memoryStore({ clock })).process("type Query { a: Int }", {}, {
+      identify: ({ user }: { user: string }) => user,
+      loads: { breakerThreshold: 1 },
+      testing: { clock },
+    } as never);
+    const mine = cache.loader({
+      name: "Mine",
+      maxAge: 10,
+      scope: "PRIVATE",
+      batch: async (ids: readonly number[]) => {
+        if (ids[0] === 1) throw new Error("the source is away");
+        return ids;
+      },
+    });
+    await expect(mine({ user: "ada" }).load(1)).rejects.toThrow("the source is away");
+    await clock.advance(300);
+    const context = { user: "ada" };
+    const changed = mine(context).load(2);
+    context.user = "bob";
+    await expect(changed).rejects.toMatchObject({ code: "CACHED_IDENTITY_CHANGED" });
+    expect(await mine({ user: "ada" }).load(3)).toBe(3);
   });
 
   it("does not spend its probe on a load that leaves the queue as nobody waits for it any more", async () => {

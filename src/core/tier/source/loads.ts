@@ -69,7 +69,7 @@ export class Loads {
   starts = 0;
   #isStarting = false;
   /** What begins the loads of a key that wait for a slot. */
-  readonly #queued = new Multimap<string, (isWanted: boolean) => void>();
+  readonly #queued = new Multimap<string, () => void>();
   /** The reads of a key that readers inside of loads wait for: see `expedite`. */
   readonly #awaitedInside = new Multimap<string, Promise<unknown>>();
 
@@ -132,7 +132,7 @@ export class Loads {
   /** Until `read` settles, the loads of a key need no slot: what may hold it waits for them. */
   expedite({ name }: Key, read: Promise<unknown>): void {
     this.#awaitedInside.add(name, read);
-    for (const expedite of this.#queued.get(name)) expedite(true);
+    for (const begin of this.#queued.get(name)) begin();
     const end = (): void => this.#awaitedInside.delete(name, read);
     read.then(end, end);
   }
@@ -161,13 +161,17 @@ export class Loads {
       // It may have waited for a slot. Others who wait load for themselves.
       if (!isRefresh && (waiters.isGone || request.caller?.hasLeft === true)) {
         const error = request.caller?.reason ?? waiters.signal.reason;
-        return { kind: "failed", error, isCallersOwn: true, isSourceFailure: true };
+        return { kind: "failed", error, isCallersOwn: true, isSourceFailure: true, isUncalled: true };
       }
       startedAt = clock.now();
       hasStarted = true;
       channel.publish({ name: "load.started", ...subject, isRefresh });
       const trace = channel.tracing && startTrace(request, isRefresh, channel.tracing);
-      const load = (): unknown => request.load(waiters, control);
+      let isUncalled = true;
+      const load = (): unknown => {
+        isUncalled = false;
+        return request.load(waiters, control);
+      };
       try {
         checkUnchanged(request);
         const value = await (trace === undefined ? load() : trace.run(load));
@@ -182,7 +186,7 @@ export class Loads {
         const isCallersOwn = this.#isCallersOwn(request.key, error, isOverdue ? undefined : caller);
         const saysFailed = settings.isSourceFailure ?? saysSourceFailed;
         const isSourceFailure = !isCallersOwn && ask(saysFailed, error, coordinate) !== false;
-        return { kind: "failed", error, isCallersOwn, isSourceFailure };
+        return { kind: "failed", error, isCallersOwn, isSourceFailure, isUncalled };
       }
     };
     // Nobody inside another load waits for a refresh.
@@ -197,7 +201,7 @@ export class Loads {
     if (expedite !== undefined) {
       this.#queued.add(name, expedite);
       // It fails at once then, rather than keeping its lease and its place in the queue.
-      if (!isRefresh) waiters.onGone(() => expedite(false));
+      if (!isRefresh) waiters.onGone(expedite);
     }
     const end = <Result extends Loaded>(loaded: Result): Result => {
       this.#leave(enclosing);

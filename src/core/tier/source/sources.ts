@@ -75,7 +75,7 @@ export class Source {
         if (started !== undefined) await started.promise;
         hasStarted = true;
         outcome = await load.run();
-        if (!isOverdue) this.#learn(outcome);
+        if (!isOverdue) this.#learn(outcome, turn);
       } catch (error) {
         outcome = refused(error);
       }
@@ -95,13 +95,12 @@ export class Source {
       if (this.#overdue.size === settings.maxConcurrentLoads + 1) this.#probeAt = clock.now() + settings.loadTimeoutMs;
       this.#leave(turn);
     };
-    const expedite = (isWanted: boolean): void => {
+    const expedite = (): void => {
       if (hasStarted || hasEnded) return;
       this.#leave(turn);
       turn = new Turn(false, undefined);
       try {
-        // The one probe of an open breaker must call the source.
-        if (isWanted) this.#checkBreaker();
+        this.#checkBreaker();
         started?.resolve();
       } catch (refusal) {
         started?.reject(refusal);
@@ -186,8 +185,14 @@ export class Source {
     return undefined;
   }
 
-  #learn(outcome: CallOutcome): void {
-    if (outcome.kind === "failed" && outcome.isCallersOwn) return;
+  #learn(outcome: CallOutcome, { members }: Turn): void {
+    if (outcome.kind === "failed" && outcome.isCallersOwn) {
+      // Others of its batch may have called the source.
+      if (outcome.isUncalled !== true || members > 1) return;
+      this.#breaker?.withdrawn();
+      this.#probeAt = 0;
+      return;
+    }
     if (outcome.kind === "failed" && outcome.isSourceFailure) this.#breaker?.failed();
     else this.#breaker?.succeeded();
     if (outcome.kind === "returned" && this.#overdue.size > this.#parts.settings.maxConcurrentLoads)
@@ -289,6 +294,8 @@ export type CallOutcome =
       readonly isCallersOwn: boolean;
       /** Whether the source is in trouble. */
       readonly isSourceFailure: boolean;
+      /** Whether the source was not called. Default: false. */
+      readonly isUncalled?: boolean;
     };
 
 interface SourceLoad {
@@ -308,11 +315,8 @@ interface AdmittedLoad {
    * has not begun.
    */
   expire(): void;
-  /**
-   * Begins the load without a slot; if it is not wanted any more, it ends without calling its
-   * source. Undefined if the load has not waited for one.
-   */
-  readonly expedite: ((isWanted: boolean) => void) | undefined;
+  /** Begins the load without a slot. Undefined if the load has not waited for one. */
+  readonly expedite: (() => void) | undefined;
 }
 
 /** How the loads of one coordinate are doing. */
