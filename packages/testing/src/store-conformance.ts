@@ -697,6 +697,17 @@ const positionRules: Rules = {
       strictEqual((await one.acquire()).kind, "granted");
     }
   },
+  "returns no value and no lease of an epoch that has ended, and refuses the late store of its load": async (t) => {
+    const [value, pending] = [t.at("value"), t.at("pending")];
+    await value.acquireAndStore();
+    const late = await pending.grant();
+    const origin = headIn(await t.store.appendClock([], (await t.head()).epoch));
+    for (const one of [value, pending]) {
+      await one.grant({ origin });
+      strictEqual((await one.entry())?.epoch, origin.epoch);
+    }
+    strictEqual(await pending.storeValue(late), "refused");
+  },
 };
 
 const wakeRules: Rules = {
