@@ -111,7 +111,7 @@ function valueIn({ invalidations, packing, longestMs }: CacheParts, { key, polic
   const isSoft =
     invalidations.stateOf(subjects, entry.position) === "stale" ||
     invalidations.isSoftlyInvalidated(entry.position, key) ||
-    entry.freshUntilAt === 0;
+    (entry.freshUntilAt === 0 && !entry.hasRefreshFailed);
   const own = parts.freshness === undefined ? policy : ownPolicy(policy, parts.freshness);
   const byAge = entry.grantedAt + own.maxAgeMs;
   const staleAt =
@@ -205,11 +205,12 @@ function reasonsOf({ invalidation, invalidations, clock }: CacheParts, shown: Sh
   if (value === undefined) return [...found, { reason: "UNREADABLE" }];
   if (value.isSoft) {
     const softly = invalidatedBy("soft", "SOFTLY_INVALIDATED");
-    found.push(...(softly.length === 0 ? [{ reason: "SOFTLY_INVALIDATED" } as const] : softly));
+    // Of a value that was invalidated by its tag, a load has ended the freshness as well.
+    found.push(...(softly.length === 0 && isCurrent ? [{ reason: "SOFTLY_INVALIDATED" } as const] : softly));
   }
   const isFresh = value.freshness === "fresh" || (value.isSoft && entry.freshUntilAt === 0);
   if (value.freshness === "stale-backoff") found.push({ reason: "REFRESH_FAILED" });
-  else if (!isFresh) found.push({ reason: "EXPIRED", sinceAt: entry.freshUntilAt });
+  else if (!isFresh) found.push({ reason: "EXPIRED", sinceAt: Math.min(value.staleAt, now) });
   return found;
 }
 

@@ -371,6 +371,42 @@ describe("cacheInspection.entry", () => {
     }
   });
 
+  it("shows a value that was invalidated by its tag as that only, also while it is loaded again", async () => {
+    const { ask, cache, entry, source } = createSite();
+    await ask(READ_MOVIE);
+    await cache.invalidateTags(["Genre:drama"]);
+    const loading = gate();
+    source.opened = loading.passed;
+    const asked = ask(READ_MOVIE);
+    await settle();
+    expect(await entry(MOVIE, "reasons { reason } lease { hasWaiters }")).toEqual({
+      reasons: [{ reason: "TAG_INVALIDATED" }],
+      lease: { hasWaiters: false },
+    });
+    loading.open();
+    await asked;
+  });
+
+  it("shows a value that is too old as expired by its age, also while it is loaded after a pause for its source", async () => {
+    const world = newWorld();
+    const { ask, entry, source } = createSite(world, { loads: { errorMaxAgeMs: 3_600_000 } });
+    await ask(READ_MOVIE);
+    const staleAt = new Date(world.clock.now() + 60_000).toISOString();
+    await world.clock.advance(655_000);
+    source.isFailing = true;
+    await ask(READ_MOVIE);
+    await world.clock.advance(6_000);
+    const expired = { use: "NONE", reasons: [{ reason: "EXPIRED", since: staleAt }] };
+    expect(await entry(MOVIE, "use reasons { reason since }")).toEqual(expired);
+    const loading = gate();
+    source.opened = loading.passed;
+    const asked = ask(READ_MOVIE);
+    await settle();
+    expect(await entry(MOVIE, "use reasons { reason since }")).toEqual(expired);
+    loading.open();
+    await asked;
+  });
+
   it("shows entries as stale when their maxAge is over, and after a soft invalidation of any kind", async () => {
     const { ask, cache, clock, entry } = createSite();
     const soft = { soft: true };
