@@ -45,12 +45,20 @@ it("20,000 tags of one value cost one read for a hit, also in a process that has
   }
 });
 
-it.each(["found", "said", "listed"])(
-  "a value that was invalidated by its tag is loaded once for each back-off while its source fails: %s",
-  async (what) => {
-    const { clock, source, shops } = fleet(2);
+it.each(
+  ["found", "said", "listed"].flatMap((what) => [
+    [what, "fresh"],
+    [what, "kept for when its source fails"],
+  ]),
+)(
+  "a value that was invalidated by its tag is loaded once for each back-off while its source fails: %s, %s",
+  async (what, state) => {
+    const { clock, source, world } = fleet(0);
+    const start = () => source.start(world, { testing: { clock }, defaults: { staleIfError: 60 } });
+    const shops = [start(), start()];
     await shops[0]?.read(what);
     await shops[0]?.drain();
+    if (state !== "fresh") await clock.advance(601_000);
     await shops[0]?.cache.invalidateTags(["Item:7"]);
     source.error = new Error("the source is away");
     for (const loads of [2, 3]) {

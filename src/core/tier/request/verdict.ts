@@ -39,7 +39,11 @@ export function verdictOf(
     atAnyAge && entry.state === "value"
       ? "fresh"
       : evaluateFreshness(entry, policy, now, (value) => partsIn(value, key, packing)?.freshness);
-  if (freshness !== "fresh" && !isServable(freshness)) return unservable(request, entry, freshness, now, parts);
+  if (freshness !== "fresh" && !isServable(freshness)) {
+    const subjects = freshness === "stale-if-error" ? partsIn(entry, key, packing)?.subjects : undefined;
+    const isChanged = subjects !== undefined && tagsStateOf(request, entry, subjects, parts) === "changed";
+    return unservable(request, entry, isChanged ? "absent" : freshness, now, parts, isChanged);
+  }
   const decoded = decoder.decode(request, entry, holder);
   if (decoded.kind === "collision") return COLLISION;
   if (decoded.kind === "corrupt") return { kind: "unreadable", entry };
