@@ -185,7 +185,7 @@ export interface ResponseHint {
   readonly scope?: "PUBLIC" | "PRIVATE";
 }
 
-/** How long one result is served, as its load has set it, in milliseconds. */
+/** How long one result is served, in milliseconds, where that is not what the policy says. */
 export interface OwnFreshness {
   readonly maxAgeMs?: number;
   readonly staleWhileRevalidateMs?: number;

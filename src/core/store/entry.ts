@@ -44,8 +44,9 @@ export interface Entry {
    */
   readonly untilAt: number;
   /**
-   * When the value becomes stale. 0 once a load has taken the lease because of a soft invalidation,
-   * or a forced one: the value is stale, but may be served.
+   * When the value becomes stale. 0 after a soft invalidation, and once a load has taken the lease
+   * because the value was invalidated, or too old: its age and its tags say whether it may still be
+   * served.
    */
   readonly freshUntilAt: number;
   /**

@@ -131,7 +131,7 @@ export interface LeaseRequest {
   readonly endsFreshness?: boolean;
   /** Whether the load is a background refresh, which no reader waits for. */
   readonly isRefresh: boolean;
-  /** Whether the entry held a value that may be served. A load that stores nothing leaves it. */
+  /** Whether the entry may hold a value that is served. It stays if the load stores none. */
   readonly hasValue: boolean;
   /** Who waits for the load. Undefined: it is never aborted. */
   readonly waiters?: Waiters | undefined;

@@ -234,7 +234,7 @@ interface Shown {
   readonly content: Encoded;
   readonly subjects: readonly Subject[];
   readonly hint: ResponseHint | undefined;
-  /** What the load has set. */
+  /** Undefined: its lifetime is that of the policy. */
   readonly own: OwnFreshness | undefined;
   /** When what has shown the value was sent, on the clock of this process. */
   readonly readAt: number;
