@@ -35,7 +35,8 @@ export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): 
     pollMs,
     leaseMs,
     retrying: retrying(`the outbox consumer "${consumer}"`),
-    maintaining: retrying(`maintenance by the outbox consumer "${consumer}"`),
+    cleaning: retrying(`maintenance by the outbox consumer "${consumer}"`),
+    checking: retrying(`the check of watched tables by the outbox consumer "${consumer}"`),
   });
   const ofListening = retrying(`listening of the outbox consumer "${consumer}"`);
   const stopListening = listen && keepListening(listen, schema, () => loop.wake(), clock, ofListening);
@@ -108,7 +109,8 @@ interface LoopParts {
   readonly pollMs: number;
   readonly leaseMs: number;
   readonly retrying: Retrying;
-  readonly maintaining: Retrying;
+  readonly cleaning: Retrying;
+  readonly checking: Retrying;
 }
 
 /** Reads, invalidates and advances until it is stopped. */
@@ -151,6 +153,7 @@ class ConsumerLoop {
     this.#isStopped = true;
     this.#endWait?.();
     await this.#ended;
+    await this.#maintaining;
   }
 
   async #run(): Promise<void> {
@@ -207,23 +210,25 @@ class ConsumerLoop {
 
   /** Removes rows, and looks at watched tables, if it is time. Never rejects. */
   async #maintain(): Promise<void> {
-    const { clock, maintaining } = this.#parts;
+    const { clock, cleaning, checking } = this.#parts;
     const now = clock.now();
-    if (now < Math.min(this.#cleanAt, this.#checkAt)) return;
-    try {
-      if (now >= this.#cleanAt) this.#cleanAt = (await this.#position.clean()) ? now : clock.now() + CLEAN_MS;
-      if (now >= this.#checkAt && !this.#isStopped) {
-        await this.#check();
-        this.#checkAt = clock.now() + CHECK_MS;
+    // Failures wait as well: a statement that was given up may still run.
+    if (now >= this.#cleanAt)
+      try {
+        this.#cleanAt = (await this.#position.clean()) ? now : clock.now() + CLEAN_MS;
+        cleaning.succeeded();
+      } catch (error) {
+        this.#cleanAt = clock.now() + CLEAN_MS;
+        cleaning.failed(error);
       }
-      maintaining.succeeded();
+    if (now < this.#checkAt || this.#isStopped) return;
+    try {
+      await this.#check();
+      checking.succeeded();
     } catch (error) {
-      maintaining.failed(error);
-      // A statement that was given up may still run.
-      const nextAt = clock.now() + CLEAN_MS;
-      this.#cleanAt = Math.max(this.#cleanAt, nextAt);
-      this.#checkAt = Math.max(this.#checkAt, nextAt);
+      checking.failed(error);
     }
+    this.#checkAt = clock.now() + CHECK_MS;
   }
 
   /** Reports watched tables that have lost their triggers, once until they have them again. */

@@ -753,6 +753,7 @@ describe("an idle consumer", () => {
     ["lead", "WITH created"],
     ["read", "page.tag"],
     ["clean", "WITH removed"],
+    ["check", "WITH handlers"],
   ] as const;
 
   /** A database with an empty outbox, whose lease another process has for `othersMs`. */
@@ -808,6 +809,7 @@ describe("an idle consumer", () => {
 
   it("reads at a notification although it cannot remove rows, which it tries again after ten seconds", async () => {
     let isRefused = true;
+    let checks = 0;
     const cleaned = async (): Promise<{ rows: [] }> => {
       if (isRefused) throw new Error("permission denied");
       return { rows: [] };
@@ -815,6 +817,8 @@ describe("an idle consumer", () => {
     const { clock, log, sent, wake } = consumeNothing({ pollMs: 60_000, cleaned });
     await clock.advance(0);
     expect(sent).toContain("clean");
+    // Whether watched tables are looked at does not depend on it.
+    checks += sent.filter((name) => name === "check").length;
     for (const waitedMs of [0, 9_999]) {
       await clock.advance(waitedMs);
       sent.length = 0;
@@ -827,6 +831,7 @@ describe("an idle consumer", () => {
     wake();
     await clock.advance(0);
     expect(sent).toContain("clean");
+    expect(checks).toBe(1);
     expect(log).toEqual([
       'graphql-cached: maintenance by the outbox consumer "default" failed and is tried again: permission denied',
       'graphql-cached: maintenance by the outbox consumer "default" works again',
@@ -834,7 +839,11 @@ describe("an idle consumer", () => {
   });
 
   it("reads at a notification while the removal of rows waits for a lock, and sends no second one meanwhile", async () => {
-    const { clock, sent, wake } = consumeNothing({ pollMs: 60_000, cleaned: () => new Promise(() => undefined) });
+    const lock = gate();
+    const cleaned = () => lock.passed.then(() => ({ rows: [] as [] }));
+    const { clock, sent, wake } = consumeNothing({ pollMs: 60_000, cleaned });
+    // Before the consumer is stopped, which waits for it.
+    onTestFinished(() => lock.open());
     await clock.advance(0);
     expect(sent).toContain("clean");
     for (let seconds = 0; seconds < 60; seconds++) {
