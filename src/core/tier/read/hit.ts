@@ -70,7 +70,7 @@ export class Reads implements ReadPath {
     if (known.until === 0 || memory === undefined || !this.isPlain) return false;
     if (memory.isLive) return memory.serves(known, this.nextRead);
     const tick = this.#openTick();
-    tick.inMemory.push(known);
+    tick.isHeadAwaited = true;
     await tick.ended.promise;
     return memory.serves(known, tick.nth);
   }
@@ -140,7 +140,7 @@ export class Reads implements ReadPath {
     if (first !== undefined) invalidations.noteTime(first.now);
     let isRead = first !== undefined || read.clock !== undefined || tick.cells.size === 0;
     // What is in memory needs only the head, which other nodes have as well.
-    if (!isRead && tick.inMemory.length > 0 && store.nodeOf !== undefined) {
+    if (!isRead && (tick.isHeadAwaited || tick.inMemory.length > 0) && store.nodeOf !== undefined) {
       const { clock } = await store.read([]);
       read = { ...read, clock };
       isRead = clock !== undefined;

@@ -11,6 +11,8 @@ export class Tick {
   readonly cells = new Map<string, Cell>();
   /** The keys whose values in memory count if the read confirms them. */
   readonly inMemory: KnownKey[] = [];
+  /** Whether somebody waits for the head alone, for a whole response in memory. */
+  isHeadAwaited = false;
   readonly ended = new Deferred<void>();
   /** Whether the store has replied, and this process knows all invalidations up to then. */
   isRead = false;
