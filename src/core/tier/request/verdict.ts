@@ -35,12 +35,14 @@ export function verdictOf(
   if (entry === undefined || !invalidations.counts(entry, key))
     return unservable(request, undefined, "absent", now, parts);
   if (implausibilityOf(entry, now, invalidations, parts.longestMs) !== undefined) return IMPLAUSIBLE;
-  const freshness =
-    atAnyAge && entry.state === "value"
-      ? "fresh"
-      : evaluateFreshness(entry, policy, now, (value) => partsIn(value, key, packing)?.freshness);
+  let opened: ReturnType<typeof partsIn>;
+  const ownOf = (value: Entry) => {
+    opened = partsIn(value, key, packing);
+    return opened?.freshness;
+  };
+  const freshness = atAnyAge && entry.state === "value" ? "fresh" : evaluateFreshness(entry, policy, now, ownOf);
   if (freshness !== "fresh" && !isServable(freshness)) {
-    const subjects = freshness === "stale-if-error" ? partsIn(entry, key, packing)?.subjects : undefined;
+    const subjects = freshness === "stale-if-error" ? opened?.subjects : undefined;
     const isChanged = subjects !== undefined && tagsStateOf(request, entry, subjects, parts) === "changed";
     return unservable(request, entry, isChanged ? "absent" : freshness, now, parts, isChanged);
   }
