@@ -218,7 +218,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       return value;
     }
     const observer = this.#observer;
-    if (observer?.onKnown !== undefined) {
+    if (observer?.onKnown !== undefined && known.toldTo !== observer) {
+      known.toldTo = observer;
       // It may have been read before anyone observed the request, or the read has not ended.
       const tell = () => observer.onKnown?.(this.#isPrivate, known.freshUntil - this.definition.parts.clock.now());
       known.value.then(tell, tell);
@@ -338,6 +339,7 @@ interface Remembered extends Moment {
   /** Until when it is remembered, and is fresh, on the clock of this process. */
   until: number;
   freshUntil: number;
+  toldTo?: Observer;
   /** What collected the parts of a response when it was asked for. */
   readonly collector: PartCollector | undefined;
 }
