@@ -38,7 +38,7 @@ const GROUPS = [
       "test/behaviour/p1-one-load/nested-loads.test.ts",
       "test/behaviour/p6-fail-open/redis-down.test.ts",
     ],
-    minScore: 72,
+    minScore: 84,
   },
   {
     file: "src/core/loader/identity.ts",
