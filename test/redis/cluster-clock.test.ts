@@ -106,6 +106,15 @@ describe.each(PACKAGES)("The invalidation clock of a Cluster, with a client of $
     for (const copy of [lost, garbage, list]) expect(await headAt(copy)).toMatchObject(origin);
   });
 
+  it.each([0, 1, 2])(
+    "shows its head without keys although the copies on master %s are lost, whoever replies first",
+    async (master) => {
+      const head = readHead(await store.appendClock([hard(1)]));
+      for (const copy of await copiesOn(master)) await cluster.del(copy);
+      for (let nth = 0; nth < 20; nth++) expect(readHead((await store.read([])).clock)).toEqual(head);
+    },
+  );
+
   it("begins another epoch on all masters with the next invalidation if its log or the head of it is lost", async () => {
     const origin = await originOf(store);
     const epochs = new Set([origin.epoch]);
