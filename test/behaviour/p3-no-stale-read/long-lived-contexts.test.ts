@@ -19,6 +19,16 @@ function start(maxAge = 60, own: object = {}, clock = new FakeClock(), store: St
   return { clock, source, values: here.loader({}), here, elsewhere: startProcess() };
 }
 
+/** Expects that `value` is remembered for `ms`, and then the one that the source has by now. */
+async function expectKept({ clock, source, values }: ReturnType<typeof start>, ms: number, value: number | null = 1) {
+  expect(await values.load(1)).toBe(value);
+  source.value = 2;
+  await clock.advance(ms - 1);
+  expect(await values.load(1)).toBe(value);
+  await clock.advance(1);
+  expect(await values.load(1)).toBe(2);
+}
+
 /** What keeps a request from having a key for an id. */
 const WITHOUT_KEY: Readonly<Record<string, { readonly own: object; readonly isBypassed: boolean }>> = {
   "the request bypasses the cache": { own: {}, isBypassed: true },
@@ -73,59 +83,38 @@ describe("a loader whose context outlives its request", () => {
   });
 
   it("does not remember a value for longer than its maxAge", async () => {
-    const { clock, source, values } = start(1);
-    expect(await values.load(1)).toBe(1);
-    source.value = 2;
-    await clock.advance(999);
-    expect(await values.load(1)).toBe(1);
-    await clock.advance(1);
-    expect(await values.load(1)).toBe(2);
+    await expectKept(start(1), 1_000);
   });
 
   it("counts the maxAge from the start of the load, not from when it has asked", async () => {
-    const { clock, source, values, elsewhere } = start(10);
+    const site = start(10);
+    const { clock, elsewhere } = site;
     await elsewhere.loader({}).load(1);
     await waitForStores(elsewhere);
     await clock.advance(9_000);
-    expect(await values.load(1)).toBe(1);
-    source.value = 2;
-    await clock.advance(999);
-    expect(await values.load(1)).toBe(1);
-    await clock.advance(1);
-    expect(await values.load(1)).toBe(2);
+    await expectKept(site, 1_000);
   });
 
   it("counts it so for a value in memory", async () => {
-    const { clock, source, values, here } = start(10);
+    const site = start(10);
+    const { clock, here } = site;
     await here.loader({}).load(1);
     await waitForStores(here);
     await clock.advance(9_000);
-    expect(await values.load(1)).toBe(1);
-    source.value = 2;
-    await clock.advance(1_000);
-    expect(await values.load(1)).toBe(2);
+    await expectKept(site, 1_000);
   });
 
   it("remembers a value with a shorter lifetime of its own no longer than that", async () => {
-    const { clock, source, values } = start(60, { negativeMaxAge: 5 });
-    source.value = null as never;
-    expect(await values.load(1)).toBe(null);
-    source.value = 2;
-    await clock.advance(4_999);
-    expect(await values.load(1)).toBe(null);
-    await clock.advance(1);
-    expect(await values.load(1)).toBe(2);
+    const site = start(60, { negativeMaxAge: 5 });
+    site.source.value = null as never;
+    await expectKept(site, 5_000, null);
   });
 
   it("remembers a value without a lifetime for a second, and a failure for the maxAge", async () => {
-    const { clock, source, values } = start(60, { negativeMaxAge: 0 });
+    const site = start(60, { negativeMaxAge: 0 });
+    const { clock, source, values } = site;
     source.value = null as never;
-    expect(await values.load(1)).toBe(null);
-    source.value = 2;
-    await clock.advance(999);
-    expect(await values.load(1)).toBe(null);
-    await clock.advance(1);
-    expect(await values.load(1)).toBe(2);
+    await expectKept(site, 1_000, null);
     source.value = new Error("no value") as never;
     await expect(values.load(3)).rejects.toThrow("no value");
     source.value = 4;
@@ -136,17 +125,15 @@ describe("a loader whose context outlives its request", () => {
   });
 
   it("remembers a stale value for a second", async () => {
-    const { clock, source, values, here, elsewhere } = start(10, { staleWhileRevalidate: 60 });
+    const site = start(10, { staleWhileRevalidate: 60 });
+    const { clock, source, values, here, elsewhere } = site;
     await elsewhere.loader({}).load(1);
     await waitForStores(elsewhere);
     source.value = 2;
     await clock.advance(11_000);
     expect(await values.load(1)).toBe(1);
     await waitForStores(here);
-    await clock.advance(999);
-    expect(await values.load(1)).toBe(1);
-    await clock.advance(1);
-    expect(await values.load(1)).toBe(2);
+    await expectKept(site, 1_000);
   });
 
   it("does not remember a primed value once it is invalidated, or its maxAge is over", async () => {
