@@ -466,11 +466,11 @@ async function write(kind: InvalidationKind, id: string): Promise<void> {
     await KINDS[kind].invalidate(id);
   } catch {
     counts.unconfirmed++;
-    raise(ownVersions, key, version);
     return;
+  } finally {
+    raise(ownVersions, key, version);
   }
   counts.confirmed++;
-  raise(ownVersions, key, version);
   raise(confirmedVersions, key, version);
   send({ do: "confirmed", key, version });
   const reading = read(kind, id);

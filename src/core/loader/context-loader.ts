@@ -186,7 +186,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     if (!(names instanceof IdKey)) return true;
     const { key, tags } = names;
     // 0: what was read before the first position that was known.
-    const moment = { ...remembered, position: remembered.position || invalidations.firstPosition };
+    const position = remembered.position || invalidations.firstPosition;
+    const moment = { position, restarts: remembered.restarts };
     if (invalidations.isOlderThanKnown(moment, key, tags.subjects)) return true;
     // Which tags the value has besides is not known.
     const hasMoreTags = this.#subjectsOf !== undefined || tier.hasResultTags({ key, tags });
