@@ -200,8 +200,18 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const { policy, parts } = this.definition;
     const { position, restarts, changes } = parts.invalidations;
     const until = parts.clock.now() + policy.maxAgeMs;
-    const collector = this.#observer?.collector;
-    return { value: value as Promise<unknown>, position, restarts, changes, until, freshUntil: until, collector };
+    const toldTo = this.#observer;
+    const { collector } = toldTo ?? {};
+    return {
+      value: value as Promise<unknown>,
+      position,
+      restarts,
+      changes,
+      until,
+      freshUntil: until,
+      toldTo,
+      collector,
+    };
   }
 
   /** Returns what this request has read of an id, or reads it. Inside of a load: since it began. */
@@ -340,7 +350,8 @@ interface Remembered extends Moment {
   /** Until when it is remembered, and is fresh, on the clock of this process. */
   until: number;
   freshUntil: number;
-  toldTo?: Observer;
+  /** Who is told of it by its read, or was last told that it is remembered. */
+  toldTo: Observer | undefined;
   /** What collected the parts of a response when it was asked for. */
   readonly collector: PartCollector | undefined;
 }

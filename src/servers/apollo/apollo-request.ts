@@ -74,7 +74,8 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
         trace?.onRead(coordinate, report);
       },
       onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
-      onKnown: (isPrivate, freshForMs) => narrowest.addFresh(freshForMs ?? Number.POSITIVE_INFINITY, 0, isPrivate),
+      // How old it is, is not known: no part of a second is added.
+      onKnown: (isPrivate, freshForMs = ENDLESS) => narrowest.addFresh(freshForMs, ENDLESS, isPrivate),
       onExecution: (one) => this.#executions.push(one),
     };
     given.adapter.parts.requestStates.observe(context, this.#observer);
@@ -260,6 +261,8 @@ async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }
   const age = hasErrors ? undefined : ageIn(said, overallCachePolicy.policyIfCacheable());
   await setEdgeHeaders(headersOf(http.headers), atEdge, age, () => age !== undefined);
 }
+
+const ENDLESS = Number.POSITIVE_INFINITY;
 
 /** Returns what a `Cache-Control` or else the policy says. Undefined: Apollo Server forbids it. */
 function ageIn(

@@ -217,6 +217,15 @@ describe("objects that count as one request", () => {
     }
   });
 
+  it("are announced for no part of a second longer than what the context function has read is fresh", async () => {
+    const { ask, clock, contextOf } = await serve(false);
+    await ask("{ film }", "bob");
+    await clock.advance(20_500);
+    const context = contextOf("alice");
+    await context.films?.load("a");
+    expect(await ask("{ film }", "alice", {}, context)).toMatchObject({ header: "max-age=39, public" });
+  });
+
   it("narrow the hints by what the context function has begun to read with them", async () => {
     const { ask, clock, contextOf } = await serve(false);
     await ask("{ film }", "bob");
