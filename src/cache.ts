@@ -281,11 +281,7 @@ export interface MutateTarget {
 
 const DEFAULT_RESPONSES: ResponsesOptions = {};
 
-/**
- * Creates a cache. Most processes need one.
- *
- * Throws one `CACHED_OPTION_INVALID` that lists every mistake in `options`.
- */
+/** Creates a cache; most processes need one. Throws `CACHED_OPTION_INVALID` with all mistakes. */
 export function createCache<Context = object>(options: CacheOptions<Context> = {}): Cache<Context> {
   const { parts, close } = assemble(resolveOptions(options));
   return new Cache(parts, close);

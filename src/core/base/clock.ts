@@ -29,10 +29,7 @@ export interface Clock {
    * program must not end in the middle.
    */
   after(delayMs: number, fn: () => void, isAwaited?: boolean): Cancel;
-  /**
-   * Calls `fn` at the end of the tick: after everything that is ready in this turn of the event
-   * loop.
-   */
+  /** Calls `fn` at the end of the tick, after all that is ready in this turn of the event loop. */
   afterTick(fn: () => void): void;
   /** Milliseconds since 1970, for people to read. Default: `now()`. */
   wallTime?(): number;

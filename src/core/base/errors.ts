@@ -12,10 +12,7 @@ export class CachedError extends Error {
   }
 
   readonly code: ErrorCode;
-  /**
-   * The schema coordinate, such as `Query.movie`, or the loader's name; undefined where neither
-   * applies.
-   */
+  /** The coordinate, such as `Query.movie`, or the loader's name. Undefined if none applies. */
   readonly coordinate: string | undefined;
 
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
@@ -79,9 +76,7 @@ export const optionInvalid = (message: string, context?: ErrorContext): CachedEr
 export const keyUnusable = (message: string, context?: ErrorContext): CachedError =>
   new CachedError("CACHED_KEY_UNUSABLE", message, context);
 
-/**
- * Describes a setting for an error message: the value itself if it is short, otherwise its type.
- */
+/** Describes a setting for an error message: the value if it is short, otherwise its type. */
 export function describeSetting(value: unknown): string {
   if (value === undefined) return "undefined";
   if (value === null) return "null";
@@ -115,10 +110,7 @@ export const escapedControl = (character: string): string =>
 
 const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
-/**
- * Returns text of elsewhere, such as the message of an error, as a part of a line: escaped, and at
- * most `maxLength` long.
- */
+/** Returns foreign text, such as the message of an error, escaped and cut to `maxLength`. */
 export function inOneLine(text: string, maxLength = 500): string {
   const cut = text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
   return withoutControls(cut, escapedControl);

@@ -1,9 +1,6 @@
 import { defaultFieldResolver, type GraphQLField, type GraphQLSchema, isObjectType } from "graphql";
 
-/**
- * Which fields had a resolver when their schema was added: servers such as Apollo Server replace
- * those of all fields later, in place.
- */
+/** Which fields had a resolver when their schema was added: servers may replace all in place. */
 export class KnownResolvers {
   readonly #known = new WeakMap<AnyField, AnyField["resolve"]>();
   /** Of the schemas that applyCached has returned. */

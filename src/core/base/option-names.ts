@@ -19,10 +19,7 @@ export type OptionRules<Name extends string = string> = Readonly<
   Record<Name, readonly [isValid: (value: unknown) => boolean, expected: string]>
 >;
 
-/**
- * Throws one `CACHED_OPTION_INVALID` with every mistake in `options`. Those that are not `required`
- * can be undefined.
- */
+/** Throws one `CACHED_OPTION_INVALID` with every mistake. Only `required` options must be there. */
 export function checkOptionRules(
   options: unknown,
   caller: string,

@@ -17,10 +17,7 @@ export class Unstorable extends Error {
 /** The encoded form of a value: text or bytes. */
 export type Content = string | Uint8Array;
 
-/**
- * Converts values to text or bytes and back. `decode(encode(value))` equals `value`, or `encode`
- * throws.
- */
+/** Converts values to text or bytes. `decode(encode(value))` equals `value`, or `encode` throws. */
 export interface Codec {
   /**
    * Identifies the format that `encode` writes: 1 to 32 letters, digits and any of _ . : -. It is
@@ -40,10 +37,7 @@ export interface Codec {
    * Throws on content that `encode` did not write.
    */
   decode(content: Content): unknown;
-  /**
-   * Returns the same codec extended by value types. A codec without this method cannot be combined
-   * with `types`.
-   */
+  /** Returns this codec with value types added. Without this method, `types` cannot be used. */
   withTypes?(types: ValueTypes): Codec;
 }
 
@@ -55,10 +49,7 @@ export class TooLarge extends Error {
   }
 }
 
-/**
- * A stored entry that this process cannot read, because a setting differs or bytes are damaged.
- * Safe to log.
- */
+/** An entry that this process cannot read: other settings or damaged bytes. Safe to log. */
 export class Unreadable extends Error {
   constructor(what: string, cause?: unknown) {
     super(what, { cause });

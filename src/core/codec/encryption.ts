@@ -22,10 +22,7 @@ export function createEncryption(options: EncryptionOptions) {
       cipher.final();
       return Buffer.concat([first.head, nonce, cipher.getAuthTag(), ciphertext]);
     },
-    /**
-     * Throws `Unreadable` for bytes that are plaintext, modified, sealed for another purpose, or
-     * sealed with an unknown key.
-     */
+    /** Throws `Unreadable` for plaintext, modified bytes, another purpose and unknown keys. */
     unseal(sealed: Uint8Array, purpose: string): Buffer {
       if (sealed[0] !== SEALED) throw new Unreadable("it is not encrypted, but this process has `encryption` enabled");
       const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
@@ -49,10 +46,7 @@ export function createEncryption(options: EncryptionOptions) {
   };
 }
 
-/**
- * An AES-256-GCM key. `id` is stored in plain text in every entry encrypted with the key, which
- * allows rotation.
- */
+/** An AES-256-GCM key. `id` is in plain text in each entry, which allows rotation. */
 export interface EncryptionKey {
   readonly id: string;
   /** 32 bytes, or their base64 encoding. */

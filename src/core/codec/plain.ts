@@ -37,20 +37,14 @@ const TAG = "$gc";
 
 /** What a format can represent itself. */
 export interface Dialect {
-  /**
-   * Convert bytes to plain data and back. The bytes returned share no memory with the content that
-   * was read.
-   */
+  /** Convert bytes to plain data and back. What is returned shares no memory with the content. */
   writeBytes(bytes: Uint8Array): unknown;
   readBytes(written: unknown): Buffer;
   /** Whether the format cannot represent `text` exactly. */
   isLossy(text: string): boolean;
   /** Whether the format would misread a field called `name`. */
   isReserved(name: string): boolean;
-  /**
-   * Whether every object has the names of its fields in the format, so that they count for its
-   * size. Default: false.
-   */
+  /** Whether every object repeats its field names in the format, for sizes. Default: false. */
   readonly repeatsNames?: boolean;
 }
 

@@ -91,10 +91,7 @@ export class ContextWatch {
     }
   }
 
-  /**
-   * Runs `read`, which is synchronous, without collecting what it reads: that decides about keys,
-   * not about values.
-   */
+  /** Runs `read`, which is synchronous, and collects nothing: it is for keys, not for values. */
   asIdentity<T>(read: () => T): T {
     this.#own++;
     try {
@@ -241,10 +238,7 @@ interface HeldValue {
 /** How much of a value is compared: a context can have all translations of a site. */
 const MAX_PARTS = 200;
 
-/**
- * Returns the members of lists, Maps, Sets and plain objects. Those of classes are their own
- * affair.
- */
+/** Returns the members of lists, Maps, Sets and plain objects, but not those of classes. */
 function contentOf(value: unknown): readonly unknown[] {
   const content = [value];
   const seen = new Set<unknown>();

@@ -10,9 +10,7 @@ import type { Moment } from "../tier/shared/known-positions.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
-/**
- * Reads each key of an execution once. Every reader gets a value of its own, as it may change it.
- */
+/** Reads each key of an execution once. Each reader gets its own value, as it may change it. */
 export class FieldLoader implements Moment {
   #budget: ExecutionBudget | undefined;
   readonly #countAtStart: number;

@@ -24,10 +24,7 @@ import {
 } from "./loader-options.js";
 import type { TypeFacts } from "./type-shapes.js";
 
-/**
- * Checks the options of a loader or function, and registers it. Throws `CACHED_OPTION_INVALID` with
- * all mistakes at once.
- */
+/** Registers a loader or function. Throws `CACHED_OPTION_INVALID` with all mistakes at once. */
 export function defineLoader<Id, Value, Context>(
   options: { readonly name: string; readonly type?: string },
   parts: LoaderParts,

@@ -196,9 +196,6 @@ export interface LoaderRule {
   doubtOf(id: unknown): string | undefined;
   /** Throws what the option `tags` throws. */
   tagTextsOf(id: unknown): readonly string[];
-  /**
-   * `identity`: undefined if PUBLIC. Throws what `cacheKeyFn` and `variantOf` throw, and
-   * `CACHED_KEY_UNSERIALIZABLE`.
-   */
+  /** Throws what `cacheKeyFn` and `variantOf` throw, and `CACHED_KEY_UNSERIALIZABLE`. */
   keyOf(id: unknown, identity: Identity | undefined): Key;
 }

@@ -19,10 +19,7 @@ export function namesOfEntry(rule: LoaderRule, entry: NamedEntry, logger: Logger
   return { keys: [key], tags: [] };
 }
 
-/**
- * Returns the key that `entry` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is
- * missing, or makes no key.
- */
+/** Returns the key that `entry` names. Throws `CACHED_KEY_UNUSABLE` if there is none. */
 export function keyOfLoader(rule: LoaderRule, entry: NamedEntry): Key {
   const { name, policy, kind } = rule;
   const { noun } = kind;

@@ -21,10 +21,7 @@ export class CollectedParts implements PartCollector {
   isComplete = true;
   /** When the first part becomes stale, on the clock of this process. Infinite without parts. */
   freshUntilAt = Number.POSITIVE_INFINITY;
-  /**
-   * How long after that every part may be served while it is refreshed, in milliseconds. Infinite
-   * without parts.
-   */
+  /** For how long every part may then be served while refreshed. Infinite without parts. */
   staleForMs = Number.POSITIVE_INFINITY;
   isPrivate = false;
   readonly members: ReadonlySet<PartCollector> = new Set([this]);

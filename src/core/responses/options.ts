@@ -3,10 +3,7 @@ import { checkOptionNames, type Meanings } from "../base/option-names.js";
 import { type Path, parsePath } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
 
-/**
- * Returns an option that is true, false or an object of options; undefined for false. Throws
- * `CACHED_OPTION_INVALID`.
- */
+/** Returns a boolean or object option; undefined for false. Throws `CACHED_OPTION_INVALID`. */
 export function switchedOptions<Options extends object>(
   given: unknown,
   place: string,

@@ -27,10 +27,7 @@ export class ResponseCache {
   readonly #memo: Memo;
   readonly #slot: number;
 
-  /**
-   * `usesPolicies`: whether the policies of cached fields decide how long responses are kept.
-   * Otherwise the server does.
-   */
+  /** `usesPolicies`: policies of cached fields, not the server, say how long responses are kept. */
   constructor(parts: CacheParts, planner: OperationPlanner, options: ResolvedResponses, usesPolicies: boolean) {
     const hasMemory = parts.tier.memory !== undefined;
     const minHits = hasMemory ? MIN_HITS_WITH_MEMORY : MIN_HITS;

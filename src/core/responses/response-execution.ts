@@ -13,10 +13,7 @@ export interface Operation {
   /** As the client has sent them. */
   readonly variables: Readonly<Record<string, unknown>> | null | undefined;
   readonly context: object;
-  /**
-   * Executes it once more, when its caller has an answer. Undefined: the server does not allow
-   * that.
-   */
+  /** Executes it again, once its caller has an answer. Undefined: the server cannot do that. */
   readonly execute?: () => unknown;
   /** In the place of the option. */
   readonly tags?: ResponsesOptions["tags"];
@@ -28,9 +25,7 @@ export interface ExecutedResponse {
   readonly extensions?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/**
- * How long and for whom a response may be kept by the rules of the server. Undefined: not at all.
- */
+/** How long and for whom the server lets a response be kept. Undefined: not at all. */
 export interface ResponseAge {
   /** Seconds. */
   readonly maxAge: number;

@@ -85,10 +85,7 @@ export function responseKey(
   }
 }
 
-/**
- * Returns the digest of everything in a schema that decides about responses. Releases that differ
- * in it share none.
- */
+/** Returns the digest of all in a schema that decides about responses, for releases to differ. */
 export function shapeOf(schema: GraphQLSchema, parts: CacheParts): string {
   const { fields, objectTags } = rulesOf(schema, parts);
   // Printing the schema leaves them out.

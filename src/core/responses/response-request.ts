@@ -288,10 +288,7 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     }
   }
 
-  /**
-   * Returns the tags of the response besides those of its parts. Undefined: the option has failed,
-   * which is logged once.
-   */
+  /** Returns the tags besides those of the parts. Undefined if the option failed, logged once. */
   #tags(): readonly string[] | undefined {
     const { options, parts } = this.#shared;
     const { tags = options.tags, operationName, variables, context } = this.#asked.operation;
@@ -354,10 +351,7 @@ function policyOf({ parts, options, parsed }: ResponsesParts, scope: Policy["sco
 /** Of a response that was shared without the store. */
 const NOTHING_KNOWN = { subjects: [], freshForMs: 0, staleForMs: 0, ageMs: 0 };
 
-/**
- * Takes the place of a response that is not stored: those who have waited for it execute the
- * operation themselves.
- */
+/** Stands for a response that is not stored: those who waited for it execute it themselves. */
 const NOT_STORED = { notStored: true };
 
 /** The tags of every response: those that its execution adds. */

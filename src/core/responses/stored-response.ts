@@ -100,10 +100,7 @@ export function dataTextOf(data: unknown): string | undefined {
   }
 }
 
-/**
- * Whether the data of a result is, as JSON, `text`: others can have replaced or changed it, maybe
- * for one caller.
- */
+/** Whether a result's data is `text` as JSON: a plugin may have changed it for one caller. */
 export const hasData = (result: { readonly data?: unknown }, text: string | undefined): boolean =>
   dataGetterOf(result) !== undefined || (text !== undefined && dataTextOf(result.data) === text);
 

@@ -31,10 +31,7 @@ import { doubleOf } from "./entry-layout.js";
  * length or its records, is a lost one: the next append begins a new epoch.
  */
 
-/**
- * Returns a whole log. Undefined for any other bytes, and if one of its records is incomplete or
- * not later than the one before it.
- */
+/** Returns a whole log. Undefined for other bytes, and incomplete or unordered records. */
 export function readLog(bytes: Buffer | undefined): ClockLog | undefined {
   if (bytes === undefined || bytes.length <= LOG_HEAD_BYTES || !MAGIC.equals(bytes.subarray(0, 8))) return undefined;
   const records = readRecords(bytes, LOG_HEAD_BYTES);
@@ -164,10 +161,7 @@ function writeDoubles(bytes: Buffer, at: number, ...numbers: readonly number[]):
   for (const [nth, number] of numbers.entries()) bytes.writeDoubleLE(number, at + 8 * nth);
 }
 
-/**
- * Returns the records in a part of a log. Undefined if one is incomplete, or not later than the one
- * before it.
- */
+/** Returns the records in a part of a log. Undefined for incomplete or unordered ones. */
 export function readRecords(bytes: Buffer, from = 0): readonly ReadRecord[] | undefined {
   const records: ReadRecord[] = [];
   let at = from;

@@ -31,17 +31,11 @@ export interface Entry {
    * while no lease is outstanding.
    */
   readonly gen: string;
-  /**
-   * The token of the current lease holder, 16 bytes. Empty without a lease. Only the inspection
-   * reads it.
-   */
+  /** The token of the lease holder, 16 bytes, for the inspection only. Empty without a lease. */
   readonly token?: string | undefined;
   /** Whether a caller was told `busy`, and waits. Only the inspection reads it. */
   readonly hasWaiters?: boolean | undefined;
-  /**
-   * When the lease ends (`pending`, `value`) or the state ends (all other states); 0 without a
-   * lease.
-   */
+  /** When the lease (`pending`, `value`) or the state (all others) ends; 0 without a lease. */
   readonly untilAt: number;
   /**
    * When the value becomes stale. 0 after a soft invalidation, and once a load has taken the lease
@@ -49,10 +43,7 @@ export interface Entry {
    * served.
    */
   readonly freshUntilAt: number;
-  /**
-   * When the lease of the load that produced the value was granted. The age of a value counts from
-   * here.
-   */
+  /** When the lease of the value's load was granted. The age of a value counts from here. */
   readonly grantedAt: number;
   /** The epoch of the invalidation clock under which the load began, 8 bytes. */
   readonly epoch: string;

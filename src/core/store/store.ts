@@ -45,9 +45,7 @@ import type { Entry } from "./entry.js";
  * `storeConformance` from `@graphql-cached/testing` tests these rules.
  */
 export interface Store {
-  /**
-   * What kind of store it is, as shown by the inspection: "memory", "redis", "memcached", "sqlite".
-   */
+  /** The kind of the store, shown by the inspection: "memory", "redis", "memcached", "sqlite". */
   readonly name: string;
   /**
    * Whether other processes can read and write the same data. `createCache` then insists on a
@@ -82,9 +80,7 @@ export interface Store {
     origin: ClockOrigin,
     holder?: string,
   ): Promise<readonly Grant[]>;
-  /**
-   * Stores values whose lease chain is still alive, and ends it. See rows 10 and 11 of PROTOCOL.md.
-   */
+  /** Stores values whose lease chain is alive, and ends it. See rows 10 and 11 of PROTOCOL.md. */
   storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]>;
   /**
    * Extends leases to `leaseMs` from now. Returns for each whether its caller still holds it, and
@@ -121,9 +117,7 @@ export interface Store {
    * cache calls the store once for each node, so that a failing node affects only its own keys.
    */
   readonly nodeOf?: ((name: string) => string) | undefined;
-  /**
-   * Returns the id of the node that has the log of the clock. Undefined if the store is one node.
-   */
+  /** Returns the id of the node with the log of the clock. Undefined if there is one node. */
   readonly clockNode?: (() => string) | undefined;
   /**
    * Returns what is known of the connection to a node, when an operation takes long or has failed.
@@ -295,10 +289,7 @@ export const abandon = ({ key, token }: Hold): Release => ({
   body: new Uint8Array(),
 });
 
-/**
- * What a store tells a cache from `open` on. All calls are hints: they may be late, repeated, lost
- * or forged.
- */
+/** What a store tells a cache from `open` on: hints that may be late, repeated, lost or forged. */
 export interface StoreListener {
   readonly wake: Wake;
   /**
@@ -344,10 +335,7 @@ export interface ConnectionState {
   readonly received?: unknown;
 }
 
-/**
- * A connection that a store has opened for itself. `error`: why it cannot be used; undefined: it
- * can again.
- */
+/** A connection opened by the store itself. `error`: why it cannot be used; undefined: it can. */
 export interface ConnectionFailure {
   readonly use: ConnectionUse;
   /** The node that it leads to. Empty if the store is one node, or if any node will do. */
@@ -361,10 +349,7 @@ export interface StoreNames {
   readonly wakeChannel: string;
   /** What the names of reports begin with. */
   readonly reports: string;
-  /**
-   * The invalidation clock. A store that needs several names for it lets all of them begin with
-   * this.
-   */
+  /** The invalidation clock. Stores that need several names for it let all begin with this. */
   readonly clock: string;
 }
 
@@ -383,10 +368,7 @@ export function checkPrefix(opened: string | undefined, name: string, factory: s
 export interface LeaseTimes {
   /** How long a lease lasts unless it is renewed. */
   readonly leaseMs: number;
-  /**
-   * How long a pending entry is kept after its lease has ended, so that another caller can take the
-   * chain over.
-   */
+  /** For how long a pending entry outlives its lease, so that another caller can take it over. */
   readonly graceMs: number;
   /**
    * How long the caller waits for the result. A lease request that reaches the store later must be

@@ -25,9 +25,7 @@ export const transitions = { acquire, storeValue, renew, release, softInvalidate
 export interface StoredEntry extends Entry {
   /** The token of the current lease holder, 16 bytes. Empty without a lease. */
   readonly token: string;
-  /**
-   * Whether a caller was told `busy`, so that the end of the lease must be announced with a wake.
-   */
+  /** Whether a caller was told `busy`, so that a wake must announce the end of the lease. */
   readonly hasWaiters: boolean;
   /** When the store must drop the entry. `Number.MAX_SAFE_INTEGER`: never. */
   readonly dropAt: number;
@@ -213,10 +211,7 @@ export interface Decision<Result> {
 
 /** The rows from 10 on as decisions about one entry, for stores that apply them in JavaScript. */
 export const decisions = {
-  /**
-   * `isTooLarge`: whether the store cannot take a value. Its mark then lets each caller load at
-   * once, without a lease.
-   */
+  /** `isTooLarge`: the store cannot take the value. Its mark lets callers load without a lease. */
   storeValue(
     before: StoredEntry | undefined,
     request: StoreRequest,

@@ -3,10 +3,7 @@ import { CachedError } from "../../core/base/errors.js";
 import { replacedResolvers } from "../../core/directive/compile/served-schema.js";
 import type { CacheParts } from "../../core/parts.js";
 
-/**
- * Throws `CACHED_SCHEMA_INVALID`, now or in `defineLoaders`, if a loader of Mercurius replaces a
- * cached resolver.
- */
+/** Throws `CACHED_SCHEMA_INVALID` if a loader of Mercurius replaces a cached resolver. */
 export function refuseLoaders(app: object, graphql: Loading, parts: CacheParts): void {
   const isCached = (coordinate: string): boolean => parts.rules.fields.has(coordinate);
   const refuse = (coordinates: readonly string[], caller: string): void => {

@@ -185,9 +185,7 @@ export class Subscriber {
 }
 
 export interface ChannelListener {
-  /**
-   * Undefined: messages may have been lost. Any client of the server may publish on the channel.
-   */
+  /** Undefined: messages may have been lost. Any client may publish on the channel. */
   onMessage(message: Buffer | undefined): void;
   /** Why no messages arrive; undefined: they do. Called at once, and with each change. */
   onFailure(error: Error | undefined): void;

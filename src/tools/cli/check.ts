@@ -9,10 +9,7 @@ import { type ApplyCachedOptions, applyCached } from "../../core/directive/compi
 import type { CacheOptions } from "../../options.js";
 import { misplacedDirectives, placeOf, readSchema } from "./schema-files.js";
 
-/**
- * Runs the program. Returns the exit code: 0 without errors, 1 with errors in the schema, 2 if it
- * cannot be checked.
- */
+/** Runs the program. Returns the exit code: 0 without errors, 1 with errors, 2 if unchecked. */
 export async function check(argv: readonly string[], { print, complain }: Output): Promise<number> {
   try {
     const { values, positionals } = parseArgs({ args: [...argv], options: OPTIONS, allowPositionals: true });

@@ -38,10 +38,7 @@ export interface StoreNodeHealth {
   readonly isReachable: boolean;
   /** How long its reply took just now, in milliseconds; null if there was none. */
   readonly replyMs: number | null;
-  /**
-   * Its circuit breaker. `since`: when it was opened or closed; null: closed since the process
-   * started.
-   */
+  /** Its circuit breaker. `since`: its last change; null: closed since the process started. */
   readonly breaker: { readonly state: "CLOSED" | "OPEN" | "HALF_OPEN"; readonly since: string | null };
   /** The last operation that failed; null if there was none since the process started. */
   readonly lastFailure: { readonly at: string; readonly message: string } | null;
@@ -69,10 +66,7 @@ export interface CacheHealth {
   readonly memory: { readonly bytes: number; readonly maxBytes: number; readonly confirmedAt: string | null } | null;
 }
 
-/**
- * Returns the health of a cache. Reads from each node of the store, within its time budget. Never
- * rejects.
- */
+/** Returns the health of a cache. Asks each node within its time budget. Never rejects. */
 export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<CacheHealth> {
   const { clock, invalidation, leases, limits, store, tier } = parts;
   const probes = isClosed ? [] : await store.probe();

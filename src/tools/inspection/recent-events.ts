@@ -49,10 +49,7 @@ export class RecentEvents {
   }
 }
 
-/**
- * An event as reports have it. Contains no user data: of an error of the source it has only the
- * code or class.
- */
+/** An event in reports. Contains no user data: of an error of the source, its code or class. */
 export interface RecentEvent extends Omit<CacheEvent, "__typename" | "process" | "at"> {
   /** When it was last reported, in milliseconds since 1970. */
   readonly at: number;

@@ -89,10 +89,7 @@ interface View {
 
 type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
 
-/**
- * Resolvers for `inspectionTypeDefs`. A type alias, because an interface is not assignable to a map
- * of resolvers.
- */
+/** Resolvers for `inspectionTypeDefs`. No interface: that would be no map of resolvers. */
 export type InspectionResolvers = {
   readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
   readonly CacheInspection: {

@@ -168,10 +168,7 @@ function checkRequired({ reading, place }: TemplatePlace, required: readonly str
 
 const isExclusion = (text: string): boolean => text.startsWith("!");
 
-/**
- * `meant`: a repaired key path or tag template. Empty if it is what was given, or names an argument
- * that the field does not have.
- */
+/** `meant`: a repaired path or template. Empty if it is `given`, or names an unknown argument. */
 function didYouMean({ args }: AnyField, given: string, meant: string | undefined): string {
   const named = [...(meant ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
   const isPossible = named.every((name) => args.some((argument) => argument.name === name));

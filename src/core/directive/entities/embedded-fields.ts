@@ -39,10 +39,7 @@ interface LibraryExtensions {
   readonly nexus?: { readonly hasDefinedResolver?: unknown };
 }
 
-/**
- * Whether the value of a field is a part of its parent. Libraries that check permissions make
- * reading a property look like a resolver.
- */
+/** Whether the value is a part of its parent: permission libraries wrap property reads, too. */
 export function isPartOfParent(field: AnyField): boolean {
   const { pothosExposedField, nexus } = field.extensions as LibraryExtensions;
   return !hasOwnResolver(field) || pothosExposedField !== undefined || nexus?.hasDefinedResolver === false;

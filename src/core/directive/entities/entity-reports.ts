@@ -57,9 +57,7 @@ function listsWithoutTag({ fields }: SchemaRules, entities: EntityTypes): string
     );
 }
 
-/**
- * Mutations that return objects with further mutation fields are left out; those fields are not.
- */
+/** Leaves out mutations that return objects with further mutation fields, but not those fields. */
 function mutationsWithoutEntity(
   schema: GraphQLSchema,
   { invalidations }: SchemaRules,

@@ -173,10 +173,7 @@ export interface EntityTagsOptions {
   readonly exceptTypes?: readonly string[] | undefined;
 }
 
-/**
- * Returns the names of the excepted types; undefined if entity tags are not used. Throws
- * `CACHED_OPTION_INVALID`.
- */
+/** Returns the excepted types. Undefined without entity tags. Throws `CACHED_OPTION_INVALID`. */
 export function resolveEntityTags(
   given: unknown,
   schema: GraphQLSchema,

@@ -10,10 +10,7 @@ import { tagText } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
 import type { EntityCall, EntityFinder, Obstacle, ReportObstacle } from "../../schema-rules.js";
 
-/**
- * Returns what finds the entities in the values at a place. `reportUntagged` is told of what yields
- * no tag.
- */
+/** Returns what finds the entities in values at a place. `reportUntagged` gets what has no tag. */
 export function entityFinder(
   place: Place,
   typeNames: () => ReadonlySet<string>,
@@ -235,10 +232,7 @@ function addTo<Key, Member>(sets: Map<Key, Set<Member>>, key: Key, member: Membe
 const tagsOfEntities = (ids: ReadonlyMap<string, ReadonlySet<string>>): string[] =>
   [...ids].flatMap(([typeName, some]) => [...some].map((id) => entityTag(typeName, id)));
 
-/**
- * Returns the tags of a value with these entities, by type. Beyond the limit, the types with the
- * most entities have one tag each.
- */
+/** Returns the tags of entities by type. Beyond the limit, the largest types have one tag each. */
 function tagsOfValue(ids: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   let count = [...ids.values()].reduce((sum, { size }) => sum + size, 0);
   const kept = new Map(ids);

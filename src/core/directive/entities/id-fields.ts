@@ -40,9 +40,7 @@ export class IdFields {
     return entityTemplate(typeName, root, this.of(typeName));
   }
 
-  /**
-   * Returns what releases have to agree on besides the fields of the type. Empty for the default.
-   */
+  /** Returns what releases must agree on besides the fields of the type. Empty for the default. */
   markOf(typeName: string): string {
     const names = this.of(typeName);
     return names === DEFAULT ? "" : `(${names.join()})`;

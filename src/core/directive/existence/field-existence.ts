@@ -27,10 +27,7 @@ export interface FieldExistence {
    * representation, such as `$source.id`. An `ID` is passed as a string, whatever its spelling.
    */
   readonly id: string;
-  /**
-   * Knows which ids cannot exist, for example a `bloomGuard`. Called once per tick with the ids
-   * that have no entry.
-   */
+  /** Such as a `bloomGuard`. Called once per tick with the ids that have no entry. */
   readonly guard: ExistenceGuard<never>;
 }
 

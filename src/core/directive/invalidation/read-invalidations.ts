@@ -44,10 +44,7 @@ export function readInvalidation(
   return declared !== undefined;
 }
 
-/**
- * Returns the tags that a field declares: none of those that are refused. Undefined if it declares
- * nothing.
- */
+/** Returns the valid tags that a field declares. Undefined if it declares nothing. */
 function declaredAt(
   reading: SchemaReading,
   type: GraphQLObjectType | GraphQLInterfaceType,

@@ -6,10 +6,7 @@ import type { QueryUse } from "../../schema-rules.js";
 import type { Excess } from "../../tier/request/loaded.js";
 import { KeyedArguments, type Outlines, SelectedNames, variablesInArguments } from "./selection.js";
 
-/**
- * Returns what one field has of the query: its selection as a part of keys, and what its loads
- * read.
- */
+/** Returns what a field has of the query: its selection in keys, and what its loads read. */
 export function lookAhead(field: LookAheadField, outlines: Outlines): QueryUse {
   const { coordinate, isReference, argumentPaths } = field;
   const keyed = argumentPaths && new KeyedArguments(argumentPaths);
@@ -45,18 +42,12 @@ export function lookAhead(field: LookAheadField, outlines: Outlines): QueryUse {
 
 interface LookAheadField {
   readonly coordinate: string;
-  /**
-   * Whether it returns a type with fields. For others, the selection is always empty, and may be
-   * read.
-   */
+  /** Whether its type has fields. Otherwise the selection is always empty, and may be read. */
   readonly hasSelection: boolean;
   readonly keyTexts: readonly string[];
   /** The paths in the key to arguments of the field itself. Undefined: it contains all of them. */
   readonly argumentPaths: readonly (readonly string[])[] | undefined;
-  /**
-   * Whether it stands for references: their query has the representations of all of them as an
-   * argument.
-   */
+  /** Whether it stands for references, whose query has all representations as an argument. */
   readonly isReference: boolean;
 }
 
@@ -186,10 +177,7 @@ function lazily(info: object, makers: Readonly<Record<string, () => unknown>>): 
   }
 }
 
-/**
- * Replaces a property of `target` by an accessor that reports reads. A copy goes without one that
- * is not `enumerable`.
- */
+/** Makes a property of `target` an accessor that reports reads; copies skip non-enumerable ones. */
 function observe(target: object, property: string, onRead: () => void, enumerable = true): void {
   let value: unknown = (target as Record<string, unknown>)[property];
   Object.defineProperty(target, property, {

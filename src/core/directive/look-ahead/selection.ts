@@ -194,10 +194,7 @@ export function variablesInArguments({ fieldNodes: [node] }: Pick<QueryInfo, "fi
 /** The part of `info` that says what a query asks for. */
 export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "operation" | "variableValues">;
 
-/**
- * Fields and fragments inside each other. A query that nests deeper has no key: it is an attack, or
- * its fragments go in a circle.
- */
+/** A query that nests fields and fragments deeper has no key: it is an attack, or circular. */
 const MAX_DEPTH = 500;
 
 const unusable = (): CachedError =>

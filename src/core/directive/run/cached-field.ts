@@ -158,20 +158,14 @@ class FieldCall implements FieldRequest {
   readonly onRead: ((report: ReadReport) => void) | undefined;
   readonly validator: Validator;
   readonly call: Pick<GraphQLResolveInfo, "returnType">;
-  /**
-   * Whether its load belongs to no query, so that its context has no request either: see
-   * `detachedRequest`.
-   */
+  /** Whether its load belongs to no query, and its context to no request: see `detachedRequest`. */
   isDetached = false;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
   recorded: CollectedHints<GraphQLResolveInfo> | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
   changedKey: Excess | undefined = undefined;
-  /**
-   * Whether the load was known to be outdated when it began, and the latest position that was shown
-   * then.
-   */
+  /** Whether its load was known to be outdated at its start, and the latest position shown then. */
   wasKnownOutdated = false;
   loadedAt = 0;
 

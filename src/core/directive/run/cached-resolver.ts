@@ -14,10 +14,7 @@ import { type ReferenceResolver, toExtensible } from "../compile/reference.js";
 import type { ExistenceCheck } from "../existence/field-existence.js";
 import { type Args, cachedResolver, type Resolver } from "./cached-field.js";
 
-/**
- * Wraps the `__resolveReference` of an entity type, as a field of which the representation is the
- * parent.
- */
+/** Wraps the `__resolveReference` of an entity type, a field whose parent is the representation. */
 export function cachedReference(
   rule: FieldRule,
   resolve: ReferenceResolver,

@@ -59,9 +59,7 @@ export class FieldKeys {
     return row.keys[this.#slot] ?? this.#make(roots, identity, row);
   }
 
-  /**
-   * A key that is made from objects is made for each call, and found again by its name and tags.
-   */
+  /** A key made from objects is made for each call, and found again by its name and tags. */
   #found(made: KnownKey): KnownKey {
     const { key, tags } = made;
     if (tags.isOwn) return made;

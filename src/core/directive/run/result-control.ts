@@ -20,10 +20,7 @@ export function resultControl(info: object): ResultControl {
   return inertControl(`${String(parentType)}.${fieldName}`);
 }
 
-/**
- * Holds the control on the `info` of a load and on its copies. Registered, for two copies of this
- * package.
- */
+/** Holds the control on the `info` of a load. Registered, for two copies of this package. */
 const CONTROL: unique symbol = Symbol.for("graphql-cached.resultControl") as never;
 
 export const withResultControl = <Info extends object>(info: Info, control: ResultControl): Info =>

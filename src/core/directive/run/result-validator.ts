@@ -133,10 +133,7 @@ interface Compilation {
 interface Walk {
   readonly info: Info;
   readonly context: unknown;
-  /**
-   * What functions of the schema have resolved types to. Undefined for a stored value: none is
-   * called.
-   */
+  /** What the schema has resolved types to. Undefined for a stored value: nothing is called. */
   readonly resolved: string[] | undefined;
   readonly selected: Map<readonly FieldNode[], Map<GraphQLObjectType, SelectedFields>>;
 }

@@ -16,10 +16,7 @@ export class ListedTags {
     this.#ofCode = new Minute(clock, MAX_OF_CODE);
   }
 
-  /**
-   * Returns whether a mutation may invalidate a list of so many tags one by one. `execution`: its
-   * owner.
-   */
+  /** Returns whether a mutation, owned by `execution`, may invalidate so many tags one by one. */
   allowMutation(count: number, execution: object): boolean {
     if (count <= 1) return true;
     const ofExecution = count + (this.#ofExecutions.get(execution) ?? 0);

@@ -87,10 +87,7 @@ export class HeldLeases {
     this.#renewTimer = clock.after(Math.max(0, dueAt - clock.now()), () => void this.#renew());
   }
 
-  /**
-   * Renews all leases. A load that exceeds its time limit keeps running, but its lease is left to
-   * expire. Never rejects.
-   */
+  /** Renews all leases, except of loads that exceed their time limit. Never rejects. */
   async #renew(): Promise<void> {
     const { clock, store, channel, settings } = this.#parts;
     this.#dueAt = Number.POSITIVE_INFINITY;

@@ -33,10 +33,7 @@ export class Waiting {
     return watch;
   }
 
-  /**
-   * Resolves when the key changes, when the poll of this `round` (0, 1, 2 …) is due, or after
-   * `maxMs`. Never rejects.
-   */
+  /** Resolves at a change, at the poll of this `round` (0, 1 …) or after `maxMs`. Never rejects. */
   wait(watch: Watch, round: number, maxMs: number): Promise<Woken> {
     const { missed } = watch;
     watch.missed = undefined;

@@ -61,10 +61,7 @@ export class Reads implements ReadPath {
     return this.modes.isUnrestricted && unconfirmed.allowReads && (this.loads.running === 0 || !this.loads.isEnclosing);
   }
 
-  /**
-   * Resolves to whether the value of a key in memory counts for a caller who asks now. It is not
-   * read: the head of the clock decides.
-   */
+  /** Resolves to whether the value in memory counts for a caller who asks now, by the clock. */
   async confirmed(known: KnownKey): Promise<boolean> {
     const { memory } = this;
     if (known.until === 0 || memory === undefined || !this.isPlain) return false;

@@ -198,9 +198,6 @@ const MAX_REFILL_RETRIES = 6;
 /** A request shares a wait that ends earlier than its own by this part of it at most. */
 const MAX_EARLIER_RATIO = 0.25;
 
-/**
- * Whether a miss is resolved by the tags of a request as well: where the key does not decide about
- * them, another one may have others.
- */
+/** Whether requests share a miss. If the key does not decide about the tags, they must be equal. */
 const haveSameTags = ({ tags }: ReadRequest, { tags: { subjects } }: ReadRequest): boolean =>
   !tags.isOwn || (tags.subjects.length === subjects.length && tags.subjects.every((one, nth) => one === subjects[nth]));

@@ -20,10 +20,7 @@ export class Responder {
   readonly #parts: ResponderParts;
   readonly #onPermitted: (request: ReadRequest, loadMs: number) => void;
 
-  /**
-   * `onPermitted`: called with a request whose load has shown that its caller is not one of those
-   * for whom the loads of the key fail.
-   */
+  /** `onPermitted`: called if a load shows that its caller is not one for whom the loads fail. */
   constructor(parts: ResponderParts, onPermitted: (request: ReadRequest, loadMs: number) => void) {
     this.#parts = parts;
     this.#onPermitted = onPermitted;

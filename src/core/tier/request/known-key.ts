@@ -68,10 +68,7 @@ const UNREMEMBERED: Row = { keys: [], generation: NO_GENERATION };
 
 export const isRemembered = ({ row }: KnownKey): boolean => row.generation !== NO_GENERATION;
 
-/**
- * Whether a value may be kept with a key. Where the key does not decide about the tags, another
- * caller may know of a newer value.
- */
+/** Whether a value may be kept. If the key does not decide about tags, others may know better. */
 export const canBeKept = ({ row, tags }: KnownKey): boolean => row.generation !== NO_GENERATION && !tags.isOwn;
 
 /**

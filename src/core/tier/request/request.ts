@@ -49,10 +49,7 @@ export interface ReadRequest {
   /** The `info` and the context of the resolver call, for the validator. */
   readonly call?: unknown;
   readonly context?: unknown;
-  /**
-   * What the load is made from besides its key: the parent object of a field, or the id of a loader
-   * whose key is not all of it.
-   */
+  /** What the load uses besides its key: the parent object of a field, or a loader's id. */
   readonly source?: unknown;
   /**
    * The latest position of the invalidation clock that was shown when its execution began.
@@ -64,10 +61,7 @@ export interface ReadRequest {
    * a parent: the result would be its caller's alone.
    */
   isOutdated?(): boolean;
-  /**
-   * The same of a load that has ended. `subjectsOf` returns all tags of its value, and is called
-   * only if something was invalidated.
-   */
+  /** The same of an ended load. `subjectsOf` returns its value's tags, called only if needed. */
   wasOutdated?(subjectsOf: () => readonly Subject[]): boolean;
   /** Where the tier notes how the read has ended, for those who read the key again. */
   readonly ending?: ReadEnding | undefined;

@@ -78,10 +78,7 @@ export class KnownPositions {
     return position < this.latest || restarts !== this.restarts;
   }
 
-  /**
-   * Whether what was read outside of the store at a moment may be older than an invalidation of an
-   * entry.
-   */
+  /** Whether what was read elsewhere at a moment may be older than an invalidation of an entry. */
   isOlderThanKnown({ position, restarts }: Moment, key: EntryKey, subjects: readonly Subject[]): boolean {
     if (restarts !== this.restarts) return true;
     // The log goes back further than the life of a process that knows nothing of it yet.

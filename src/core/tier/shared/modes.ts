@@ -17,10 +17,7 @@ export class Modes {
     return !this.isUnrestricted && (this.#off.has(EVERYTHING) || this.#off.has(coordinate));
   }
 
-  /**
-   * Throws `CACHED_OPTION_INVALID` or `CACHED_COORDINATE_UNKNOWN` unless the arguments are a mode
-   * and one of `known`.
-   */
+  /** Throws `CACHED_OPTION_INVALID` or `CACHED_COORDINATE_UNKNOWN` for wrong arguments. */
   set(mode: unknown, coordinate: unknown, known: ReadonlySet<string>): void {
     if (mode !== "off" && mode !== "on")
       throw optionInvalid(`cache.setMode: expected the mode "off" or "on", got ${describeSetting(mode)}`);

@@ -1,9 +1,6 @@
 import type { Subject, Variant } from "../../keys/key.js";
 
-/**
- * The variants of this process, by coordinate or loader name. A coordinate has several if schemas
- * with different shapes were applied.
- */
+/** The variants by coordinate or loader name: several if schemas with other shapes were applied. */
 export class Variants {
   readonly #declared = new Map<string, Map<string, Variant>>();
 

@@ -105,10 +105,7 @@ const ANSWER_CODE =
 const ANSWER_NAME =
   /(?<!Module|Host)NotFound(?:Error|Exception)$|^(?:Bad(?:Request|UserInput)|UserInput|Gone|Conflict|UnprocessableEntity|InvalidArgument|Cast)(?:Error|Exception)$/;
 
-/**
- * Whether an error says that the source is in trouble, or nothing, by default; false: it has
- * answered that it has no value.
- */
+/** Whether an error says that the source is in trouble, or nothing; false: it has no value. */
 export function saysSourceFailed(thrown: unknown): boolean {
   const said = signsOf(thrown).map(saysTrouble);
   return said.find((isTrouble) => isTrouble !== undefined) ?? true;

@@ -63,10 +63,7 @@ function differences(one: object, other: object): string[] {
 /** Returns the value of a property without calling a getter. */
 const dataOf = (object: object, name: string): unknown => Object.getOwnPropertyDescriptor(object, name)?.value;
 
-/**
- * Whether two properties have another plain value, or hold objects with another `id`. `7` and "7"
- * are one, as in keys.
- */
+/** Whether two properties differ in a plain value or an `id`. `7` and "7" are one, as in keys. */
 function isOther(one: unknown, other: unknown): boolean {
   if (typeof one === "object" && one !== null && typeof other === "object" && other !== null)
     return isOther(textOf(dataOf(one, "id")), textOf(dataOf(other, "id")));

@@ -16,10 +16,7 @@ export class PrivateValues {
   lastLoader = "";
   loaderReads = 0;
 
-  /**
-   * Notes a value that a PRIVATE read has returned, with everything in it but `context`, and
-   * returns it.
-   */
+  /** Notes a value of a PRIVATE read with all in it except `context`, and returns it. */
   note<Value>(value: Value, coordinate: string, context: unknown): Value {
     if (this.isAsked && typeof value === "object" && value !== null)
       try {

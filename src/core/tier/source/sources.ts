@@ -139,10 +139,7 @@ export class Source {
     return this.#running.countOf(owner) >= halfOf(this.#parts.settings.maxConcurrentLoads);
   }
 
-  /**
-   * Adds a load to the turn that other loads of this tick with the same `batch` have. Undefined:
-   * none has room.
-   */
+  /** Adds a load to the turn of the same `batch` in this tick. Undefined: none has room. */
   #joinBatch(batch: SourceBatch | undefined): Turn | undefined {
     const turn = batch && this.#joinable.get(batch);
     if (turn === undefined || turn.joined >= (batch?.maxSize ?? Number.POSITIVE_INFINITY)) return undefined;
