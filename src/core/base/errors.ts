@@ -11,14 +11,16 @@ export class CachedError extends Error {
     return typeof value === "object" && value !== null && MARK in value;
   }
 
-  readonly code: ErrorCode;
   /** The coordinate, such as `Query.movie`, or the loader's name. Undefined if none applies. */
   readonly coordinate: string | undefined;
 
-  constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+    context: ErrorContext = {},
+  ) {
     super(message, "cause" in context ? { cause: context.cause } : undefined);
     this.name = "CachedError";
-    this.code = code;
     this.coordinate = context.coordinate;
     Object.defineProperty(this, MARK, { value: true });
   }

@@ -5,12 +5,13 @@ import type { ValueTypes } from "./value-type.js";
  * `remedy` what its author can do.
  */
 export class Unstorable extends Error {
-  readonly remedy: string | undefined;
-
-  constructor(what: string, path: string, remedy?: string) {
+  constructor(
+    what: string,
+    path: string,
+    readonly remedy?: string,
+  ) {
     super(`${what} at \`result${path}\``);
     this.name = "Unstorable";
-    this.remedy = remedy;
   }
 }
 

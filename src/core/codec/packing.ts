@@ -165,12 +165,9 @@ const TOO_LARGE = "its value is larger than `storage.maxValueBytes` in this proc
 
 /** A text that is stored as it is, not parsed. All readers share it: it cannot be changed. */
 export class StoredText {
-  readonly text: string;
   #digest: string | undefined;
 
-  constructor(text: string) {
-    this.text = text;
-  }
+  constructor(readonly text: string) {}
 
   get length(): number {
     return this.text.length;

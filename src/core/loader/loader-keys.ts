@@ -19,7 +19,6 @@ export interface KeyOptions<Id> extends Pick<LoaderOptions<Id, never, never>, "n
 export class LoaderKeys<Id> {
   /** Whether a function of the user makes the key, so that two ids can have one. */
   readonly hasOwnKey: boolean;
-  readonly #options: KeyOptions<Id>;
   /** The options with functions of the user that can throw. */
   readonly #functions: readonly string[];
   readonly #keys: KeySpace;
@@ -34,11 +33,10 @@ export class LoaderKeys<Id> {
 
   /** `given`: the options as the user has passed them. */
   constructor(
-    options: KeyOptions<Id>,
+    private readonly options: KeyOptions<Id>,
     given: Readonly<Record<string, unknown>>,
     { keys, knownTags, memos }: { readonly keys: KeySpace; readonly knownTags: KnownTags; readonly memos: Memos },
   ) {
-    this.#options = options;
     this.hasOwnKey = given[options.kind.key] !== undefined;
     this.#functions = ["context", options.kind.key, "tags"].filter((option) => typeof given[option] === "function");
     this.#memos = memos;
@@ -79,7 +77,7 @@ export class LoaderKeys<Id> {
   #memoOf(variant: Variant): Memo {
     if (this.#memo === undefined || this.#variant !== variant) {
       this.#variant = variant;
-      this.#memo = this.#memos.of(`loader ${this.#options.name} ${variant.id}`);
+      this.#memo = this.#memos.of(`loader ${this.options.name} ${variant.id}`);
       this.#slot = this.#memo.newSlot();
     }
     return this.#memo;
@@ -108,7 +106,7 @@ export class LoaderKeys<Id> {
     if (known === undefined || known.has(types)) return undefined;
     const [expected] = known;
     known.add(types);
-    return `expected ${expected}, as in what was read here, got ${types}, which names another entry, since 7 and "7" are two; pass what the ${this.#options.kind.noun} gets`;
+    return `expected ${expected}, as in what was read here, got ${types}, which names another entry, since 7 and "7" are two; pass what the ${this.options.kind.noun} gets`;
   }
 
   tagTextsOf(id: Id): readonly string[] {
@@ -118,7 +116,7 @@ export class LoaderKeys<Id> {
   }
 
   mistakeOf(cause: unknown): CachedError {
-    const { name, kind } = this.#options;
+    const { name, kind } = this.options;
     const isOwn = cause instanceof CachedError;
     const code = isOwn ? cause.code : "CACHED_KEY_UNUSABLE";
     const reason = !isOwn
@@ -131,7 +129,7 @@ export class LoaderKeys<Id> {
   }
 
   #partsOf(id: Id): unknown {
-    const { cacheKeyFn } = this.#options;
+    const { cacheKeyFn } = this.options;
     if (isRounded(id)) throw keyUnusable(ROUNDED);
     return cacheKeyFn === undefined ? id : cacheKeyFn(id);
   }
@@ -140,11 +138,11 @@ export class LoaderKeys<Id> {
     // A promise cannot be part of a key, which is reported.
     ignoreRejection(keyParts);
     const parts = canonicalize(keyParts, this.#keys.writers.byText);
-    return this.#keys.entry({ kind: "loader", coordinate: this.#options.name, identity, parts }, variant);
+    return this.#keys.entry({ kind: "loader", coordinate: this.options.name, identity, parts }, variant);
   }
 
   #returnedTags(id: Id): readonly string[] {
-    const { tags: tagsOf, kind } = this.#options;
+    const { tags: tagsOf, kind } = this.options;
     if (tagsOf === undefined) return NO_TAGS.texts;
     const tags: unknown = tagsOf(id);
     if (Array.isArray(tags)) return tags;

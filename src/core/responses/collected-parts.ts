@@ -12,7 +12,6 @@ import type { ReadReport } from "../tier/request/request.js";
  * What is unknown is not stored.
  */
 export class CollectedParts implements PartCollector {
-  readonly #parts: CacheParts;
   readonly #contextPaths: ReadonlySet<string>;
   readonly #tags = new Set<Subject>();
   /** By coordinate. `form`: that of the first key. */
@@ -28,8 +27,10 @@ export class CollectedParts implements PartCollector {
   hasReads = false;
 
   /** `contextPaths`: the paths into the context that are part of its key. */
-  constructor(parts: CacheParts, contextPaths: Iterable<string>) {
-    this.#parts = parts;
+  constructor(
+    private readonly parts: CacheParts,
+    contextPaths: Iterable<string>,
+  ) {
     this.#contextPaths = new Set(contextPaths);
   }
 
@@ -43,12 +44,12 @@ export class CollectedParts implements PartCollector {
     const { refusal, hint } = report;
     if (refusal !== undefined && !REFUSALS[refusal].isStoredInResponses) this.isComplete = false;
     this.isPrivate ||= hint?.scope === "PRIVATE";
-    const contextPaths = key && this.#parts.rules.contextPaths.get(key.variantId);
+    const contextPaths = key && this.parts.rules.contextPaths.get(key.variantId);
     const missing = contextPaths?.find(({ text }) => !this.#contextPaths.has(text));
     if (missing !== undefined) this.refuse(`the key of \`${coordinate}\` contains ${missing.text}`);
     const hintedMs = hint?.maxAge === undefined ? Number.POSITIVE_INFINITY : hint.maxAge * 1000 - report.ageMs;
     const freshForMs = Math.min(report.freshForMs, hintedMs);
-    this.freshUntilAt = Math.min(this.freshUntilAt, this.#parts.clock.now() + freshForMs);
+    this.freshUntilAt = Math.min(this.freshUntilAt, this.parts.clock.now() + freshForMs);
     this.staleForMs = Math.min(this.staleForMs, report.staleForMs);
     try {
       this.addTags(report.subjects);
@@ -67,7 +68,7 @@ export class CollectedParts implements PartCollector {
 
   addPrimed(names: KnownKey | undefined, { scope, maxAgeMs }: Policy): void {
     this.isPrivate ||= scope === "PRIVATE";
-    this.freshUntilAt = Math.min(this.freshUntilAt, this.#parts.clock.now() + maxAgeMs);
+    this.freshUntilAt = Math.min(this.freshUntilAt, this.parts.clock.now() + maxAgeMs);
     this.isComplete &&= names !== undefined;
     if (names === undefined) return;
     this.addTags(names.tags.subjects);
@@ -90,13 +91,13 @@ export class CollectedParts implements PartCollector {
   addContextReads(names: readonly string[], remedy: (path: string) => string): void {
     if (names.length === 0) return;
     this.isComplete = false;
-    this.#parts.onceLog.warn(contextReadLine(names, remedy));
+    this.parts.onceLog.warn(contextReadLine(names, remedy));
   }
 
   /** `reason`: a mistake in how the cache is used, which is logged once. */
   refuse(reason: string): void {
     this.isComplete = false;
-    this.#parts.onceLog.warn(
+    this.parts.onceLog.warn(
       `graphql-cached: a response is not stored: expected to know everything that it is made of, but ${reason}; create one context per request, and call loaders with that context in resolvers`,
     );
   }
@@ -116,7 +117,7 @@ export class CollectedParts implements PartCollector {
   }
 
   #addEntry(key: Key): void {
-    const { anyOf, entry, formOf, coordinate } = this.#parts.keys.subjects;
+    const { anyOf, entry, formOf, coordinate } = this.parts.keys.subjects;
     const { form, entries } = getOrMake(this.#entries, key.coordinate, () => {
       const whole = coordinate(key.coordinate);
       this.#tags.add(whole).add(formOf(whole, key.form));
@@ -132,7 +133,7 @@ export class CollectedParts implements PartCollector {
     const subjects = new Set(this.#tags);
     for (const [coordinate, { entries }] of this.#entries) {
       const isShared = entries.size > MAX_ENTRIES || subjects.size + entries.size > MAX_TAGS;
-      for (const subject of isShared ? [this.#parts.keys.subjects.anyOf(coordinate)] : entries) subjects.add(subject);
+      for (const subject of isShared ? [this.parts.keys.subjects.anyOf(coordinate)] : entries) subjects.add(subject);
     }
     return subjects.size > MAX_TAGS ? undefined : [...subjects];
   }

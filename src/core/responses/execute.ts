@@ -14,13 +14,11 @@ import { resultOf } from "./stored-response.js";
  * There is one response cache for each content of options: calls often write the object anew.
  */
 export class ResponseCaches {
-  readonly #parts: CacheParts;
   readonly #planner: OperationPlanner;
   readonly #known = new WeakMap<object, ResponseCache>();
   readonly #byContent = new Map<string, ResponseCache>();
 
-  constructor(parts: CacheParts) {
-    this.#parts = parts;
+  constructor(private readonly parts: CacheParts) {
     this.#planner = new OperationPlanner(parts);
   }
 
@@ -34,7 +32,7 @@ export class ResponseCaches {
     const run = (): ReturnType<typeof execute> => execute(args);
     const { tags } = options;
     const operation = { schema, document, operationName, variables, context, execute: run, ...(tags && { tags }) };
-    const { requestStates } = this.#parts;
+    const { requestStates } = this.parts;
     // That of the server, if it is called in a resolver.
     const observer = requestStates.observer(context);
     const begun = await responses.begin(operation, observer);
@@ -52,7 +50,7 @@ export class ResponseCaches {
     const isObject = typeof options === "object" && options !== null && !Array.isArray(options);
     const known = isObject ? this.#known.get(options) : undefined;
     if (known !== undefined) return known;
-    const resolved = isObject ? resolveResponses(options, "cache.execute: `options`", this.#parts) : undefined;
+    const resolved = isObject ? resolveResponses(options, "cache.execute: `options`", this.parts) : undefined;
     if (resolved === undefined)
       throw optionInvalid(
         `cache.execute: expected an object of options, got ${describeSetting(options)}; call execute of graphql to cache no responses`,
@@ -60,12 +58,12 @@ export class ResponseCaches {
     // Each call passes its own function of tags.
     const content = JSON.stringify({ ...resolved, tags: resolved.tags !== undefined });
     if (this.#byContent.size >= MAX_CACHES && !this.#byContent.has(content)) {
-      this.#parts.onceLog.warn(
+      this.parts.onceLog.warn(
         `graphql-cached: cache.execute: \`options\`: expected at most ${MAX_CACHES} kinds of options in a process, got another, with which no responses are kept; pass the same options in each call, and let hints in the schema say what changes, such as a maxAge`,
       );
       return undefined;
     }
-    const make = (): ResponseCache => new ResponseCache(this.#parts, this.#planner, resolved, true);
+    const make = (): ResponseCache => new ResponseCache(this.parts, this.#planner, resolved, true);
     const responses = getOrMake(this.#byContent, content, make);
     this.#known.set(options, responses);
     return responses;

@@ -57,12 +57,9 @@ export interface OperationPlan {
 
 /** Plans the operations of all schemas. */
 export class OperationPlanner {
-  readonly #parts: CacheParts;
   readonly #facts = new WeakMap<GraphQLSchema, SchemaFacts>();
 
-  constructor(parts: CacheParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: CacheParts) {}
 
   /** Undefined if the document, which is valid, has no such operation. */
   plan({
@@ -74,7 +71,7 @@ export class OperationPlanner {
     readonly document: DocumentNode;
     readonly operationName?: string | null | undefined;
   }): OperationPlan | undefined {
-    const facts = getOrMake(this.#facts, schema, () => new SchemaFacts(schema, this.#parts));
+    const facts = getOrMake(this.#facts, schema, () => new SchemaFacts(schema, this.parts));
     const plans = getOrMake(facts.plans, document, () => new Map());
     const name = operationName ?? undefined;
     const operation = plans.has(name) ? undefined : getOperationAST(document, name);
@@ -109,7 +106,6 @@ const textOf = ({ type, isHinted, isCached, isPublic }: Place): string =>
  * repeats. (P13)
  */
 class PlanBuilder {
-  readonly #facts: SchemaFacts;
   readonly #fragments: ReadonlyMap<string, FragmentDefinitionNode>;
   readonly #sum = {
     isStorable: true,
@@ -124,14 +120,16 @@ class PlanBuilder {
   readonly #visited = new Map<SelectionSetNode, Set<string>>();
   readonly #below = new Map<string, readonly Place[]>();
 
-  constructor(facts: SchemaFacts, { definitions }: DocumentNode) {
-    this.#facts = facts;
+  constructor(
+    private readonly facts: SchemaFacts,
+    { definitions }: DocumentNode,
+  ) {
     const fragments = definitions.filter((one) => one.kind === Kind.FRAGMENT_DEFINITION);
     this.#fragments = new Map(fragments.map((fragment) => [fragment.name.value, fragment]));
   }
 
   plan(operation: OperationDefinitionNode): OperationPlan {
-    const type = this.#facts.schema.getQueryType();
+    const type = this.facts.schema.getQueryType();
     if (operation.operation === "query" && type != null) {
       this.#addDirectives(operation);
       this.#addSelections(operation.selectionSet, { type, isHinted: false, isCached: false, isPublic: false }, true);
@@ -175,7 +173,7 @@ class PlanBuilder {
       const fragment = isSpread ? this.#fragments.get(selection.name.value) : selection;
       if (fragment === undefined) continue;
       const condition = fragment.typeCondition;
-      const narrowed = condition === undefined ? at.type : this.#facts.schema.getType(condition.name.value);
+      const narrowed = condition === undefined ? at.type : this.facts.schema.getType(condition.name.value);
       if (!isCompositeType(narrowed)) continue;
       // A wider condition selects the fields of no other types than before.
       const type = isObjectType(at.type) ? at.type : narrowed;
@@ -191,7 +189,7 @@ class PlanBuilder {
   #addFields(at: Place, name: string, isRoot: boolean): readonly Place[] {
     return getOrMake(this.#below, `${name} ${textOf(at)}`, () => {
       const places = new Map<string, Place>();
-      for (const parent of objectsOf(this.#facts.schema, at.type)) {
+      for (const parent of objectsOf(this.facts.schema, at.type)) {
         const field = parent.getFields()[name];
         const place = field && this.#addField(parent, field, at, isRoot);
         if (place !== undefined) places.set(textOf(place), place);
@@ -202,7 +200,7 @@ class PlanBuilder {
 
   /** Returns the place of what is below a field. Undefined: nothing is. */
   #addField(parent: GraphQLObjectType, field: AnyField, at: Place, isRoot: boolean): Place | undefined {
-    const { rule, returned, hintedMaxAge, inheritsHint, hasResolver, ...its } = this.#facts.of(parent, field);
+    const { rule, returned, hintedMaxAge, inheritsHint, hasResolver, ...its } = this.facts.of(parent, field);
     const sum = this.#sum;
     const needsHint = isRoot || (isCompositeType(returned) && !inheritsHint);
     const isPart = !hasResolver && at.isCached;
@@ -224,12 +222,12 @@ class PlanBuilder {
 
   /** The entities of a subgraph are read by the rules of their references. */
   #addReferences(returned: GraphQLCompositeType): void {
-    const { schema, rules } = this.#facts;
+    const { schema, rules } = this.facts;
     const objects = isAbstractType(returned) ? schema.getPossibleTypes(returned) : [];
     // An interface has references of its own.
     for (const type of new Set(objects.flatMap((object) => [object, ...object.getInterfaces()]))) {
       const rule = rules.fields.get(`${type.name}.${REFERENCE}`);
-      if (this.#facts.isTurnedOff(type)) this.#sum.isStorable = false;
+      if (this.facts.isTurnedOff(type)) this.#sum.isStorable = false;
       if (rule === undefined) continue;
       if (rule.policy.scope === "PRIVATE") this.#sum.isPrivate = true;
       this.#addRule(rule);
@@ -264,16 +262,15 @@ interface FieldFacts {
 
 /** What a schema says about its fields. Each is looked at once. */
 class SchemaFacts {
-  readonly schema: GraphQLSchema;
-  readonly parts: CacheParts;
   readonly rules: SchemaRules;
   readonly plans = new WeakMap<DocumentNode, Map<string | undefined, OperationPlan>>();
   readonly #fields = new Map<string, FieldFacts>();
   #hasWarned = false;
 
-  constructor(schema: GraphQLSchema, parts: CacheParts) {
-    this.schema = schema;
-    this.parts = parts;
+  constructor(
+    readonly schema: GraphQLSchema,
+    readonly parts: CacheParts,
+  ) {
     this.rules = rulesOf(schema, parts);
   }
 

@@ -19,21 +19,20 @@ import { type Asked, ResponseRequest, type ResponsesParts } from "./response-req
  * of an ordinary request.
  */
 export class ResponseCache {
-  readonly #parts: CacheParts;
-  readonly #planner: OperationPlanner;
-  readonly #usesPolicies: boolean;
   readonly #variants = new WeakMap<GraphQLSchema, Variant>();
   readonly #shared: ResponsesParts;
   readonly #memo: Memo;
   readonly #slot: number;
 
   /** `usesPolicies`: policies of cached fields, not the server, say how long responses are kept. */
-  constructor(parts: CacheParts, planner: OperationPlanner, options: ResolvedResponses, usesPolicies: boolean) {
+  constructor(
+    private readonly parts: CacheParts,
+    private readonly planner: OperationPlanner,
+    options: ResolvedResponses,
+    private readonly usesPolicies: boolean,
+  ) {
     const hasMemory = parts.tier.memory !== undefined;
     const minHits = hasMemory ? MIN_HITS_WITH_MEMORY : MIN_HITS;
-    this.#parts = parts;
-    this.#planner = planner;
-    this.#usesPolicies = usesPolicies;
     this.#shared = {
       parts,
       options,
@@ -55,7 +54,7 @@ export class ResponseCache {
    * which goes on to be told of all reads. Never rejects.
    */
   begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
-    const { requestStates } = this.#parts;
+    const { requestStates } = this.parts;
     const { context } = operation;
     // What it reads is a part of the response in whose execution it is asked for.
     if (requestStates.isPartOfResponse(context)) return undefined;
@@ -71,7 +70,7 @@ export class ResponseCache {
   }
 
   ended(context: object): void {
-    this.#parts.requestStates.release(context);
+    this.parts.requestStates.release(context);
   }
 
   /**
@@ -79,19 +78,19 @@ export class ResponseCache {
    * fields, for servers without rules of their own.
    */
   ageOf(operation: Operation): ResponseAge | undefined {
-    const { ownMaxAge = 0, isPrivate = false } = this.#planner.plan(operation) ?? {};
+    const { ownMaxAge = 0, isPrivate = false } = this.planner.plan(operation) ?? {};
     return ownMaxAge === 0 ? undefined : { maxAge: ownMaxAge, isPrivate };
   }
 
   #begin(operation: Operation, observer: Observer | undefined): Promise<Begun> | undefined {
-    const { requestStates, tier, clock } = this.#parts;
+    const { requestStates, tier, clock } = this.parts;
     const { options, admission } = this.#shared;
     const { context } = operation;
     const variant = this.#variantOf(operation.schema);
-    const plan = this.#planner.plan(operation);
+    const plan = this.planner.plan(operation);
     if (plan === undefined || !plan.isStorable) return undefined;
-    const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
-    if (this.#usesPolicies && !isExpected) return undefined;
+    const isExpected = (this.usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
+    if (this.usesPolicies && !isExpected) return undefined;
     const learned = admission.of(plan.digest);
     const owner = this.#ownerOf(context, plan, learned);
     const executed = async (learn?: (isCacheable: boolean) => void): Promise<Begun> =>
@@ -104,7 +103,7 @@ export class ResponseCache {
         learned.isCacheable = isCacheable;
       });
     if (!owner.isKnown) return executed();
-    const named = responseKey(this.#parts, operation, plan, owner, { variant, keyPaths: options.keyPaths });
+    const named = responseKey(this.parts, operation, plan, owner, { variant, keyPaths: options.keyPaths });
     if (named === undefined || admission.isUnstorable(named.key.digest, clock.now())) return executed();
     const ageOf = (): ResponseAge | undefined => this.ageOf(operation);
     return this.#read({ operation, plan, named, observer, learned, isForced: override === "REFRESH", ageOf });
@@ -112,7 +111,7 @@ export class ResponseCache {
 
   /** Which loaders its resolvers call is not known. */
   #isOff({ coordinates }: OperationPlan): boolean {
-    const { tier, loaders } = this.#parts;
+    const { tier, loaders } = this.parts;
     const { modes } = tier;
     return !modes.isUnrestricted && [RESPONSES, ...coordinates, ...loaders.keys()].some((one) => modes.isOff(one));
   }
@@ -122,7 +121,7 @@ export class ResponseCache {
    * mistake that is the reason is logged once.
    */
   #ownerOf(context: object, plan: OperationPlan, learned: OperationState): Owner & { readonly isKnown: boolean } {
-    const { identify, onceLog } = this.#parts;
+    const { identify, onceLog } = this.parts;
     const { scope, guests } = this.#shared.options;
     const identity = identityOf(identify, context);
     const isOfCaller = plan.isPrivate || learned.isPrivate;
@@ -141,7 +140,7 @@ export class ResponseCache {
   /** Answers from memory, or else from the store, or by an execution. */
   async #read(asked: Asked): Promise<Begun> {
     const { learned, named, isForced } = asked;
-    const { tier, clock } = this.#parts;
+    const { tier, clock } = this.parts;
     const { admission } = this.#shared;
     const isKnown = admission.isKnown(learned);
     // A client can send any number of operations once: none of them takes the place of values in
@@ -168,18 +167,18 @@ export class ResponseCache {
 
   #variantOf(schema: GraphQLSchema): Variant {
     return getOrMake(this.#variants, schema, () => {
-      const { keys, variants } = this.#parts;
+      const { keys, variants } = this.parts;
       const { maxAgeMs, extensions, tags } = this.#shared.options;
       const variant = keys.variant({
         kind: "response",
-        shape: shapeOf(schema, this.#parts),
+        shape: shapeOf(schema, this.parts),
         versions: [],
         // Servers with other options share no responses.
-        keyTemplate: [JSON.stringify([maxAgeMs, extensions, this.#usesPolicies])],
+        keyTemplate: [JSON.stringify([maxAgeMs, extensions, this.usesPolicies])],
         tagTemplates: [],
       });
       variants.declare(RESPONSES, variant);
-      if (tags === undefined) reportStart(schema, this.#parts);
+      if (tags === undefined) reportStart(schema, this.parts);
       return variant;
     });
   }

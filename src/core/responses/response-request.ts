@@ -59,7 +59,6 @@ export interface Asked {
  */
 export class ResponseRequest implements ReadRequest, ResponseExecution {
   readonly key: Key;
-  readonly known: KnownKey;
   readonly policy: Policy;
   readonly tags = TAGS_OF_LOADS;
   /** The server has begun to work on the request before: there is nothing to hold back. */
@@ -69,19 +68,18 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
   readonly contextPaths: readonly string[];
   /** What the response is made of, once it is executed. */
   parts: CollectedParts | undefined;
-  readonly #shared: ResponsesParts;
-  readonly #asked: Asked;
   readonly #begun = new Deferred<Begun>();
   #read: Promise<unknown> | undefined;
   #report: ReadReport | undefined;
   #load: RunningLoad | undefined;
 
-  constructor(shared: ResponsesParts, asked: Asked, known: KnownKey) {
+  constructor(
+    private readonly shared: ResponsesParts,
+    private readonly asked: Asked,
+    readonly known: KnownKey,
+  ) {
     const { operation, named } = asked;
-    this.#shared = shared;
-    this.#asked = asked;
     this.key = named.key;
-    this.known = known;
     this.isForced = asked.isForced;
     this.isPrivate = named.isPrivate;
     this.contextPaths = named.contextPaths;
@@ -91,20 +89,20 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
   /** Answers from memory. Undefined: nothing is there. */
   fromMemory(): Begun | undefined {
     const { key, known, policy } = this;
-    const { memory } = this.#shared.parts.tier;
+    const { memory } = this.shared.parts.tier;
     const { kept } = known;
     const text = memory?.take(known);
     if (!(text instanceof StoredText) || kept === undefined || memory === undefined) return undefined;
-    this.#shared.parts.channel.served(RESPONSES, key, "hit");
+    this.shared.parts.channel.served(RESPONSES, key, "hit");
     const now = memory.now();
     const report = servedReport({ policy, tags: NO_TAGS }, "hit", kept.freshUntilAt - now, now - kept.grantedAt, kept);
-    this.#asked.observer?.onRead(RESPONSES, report, undefined, key);
+    this.asked.observer?.onRead(RESPONSES, report, undefined, key);
     return this.#served(text, report);
   }
 
   /** Answers from the store, or by an execution. `mayStore`: whether its response is stored. */
   begin(mayStore: boolean): Promise<Begun> {
-    const { tier } = this.#shared.parts;
+    const { tier } = this.shared.parts;
     this.#read = mayStore ? tier.read(this) : tier.peek(this);
     const answer = (value?: unknown): void => {
       const isStored = value instanceof StoredText && this.#report !== undefined;
@@ -115,9 +113,9 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
   }
 
   #served(text: StoredText, report: ReadReport): Begun {
-    const { admission, parsed } = this.#shared;
+    const { admission, parsed } = this.shared;
     const { isPrivate, contextPaths } = this;
-    const { learned, plan } = this.#asked;
+    const { learned, plan } = this.asked;
     // That of the own execution is no hit.
     if (report.outcome !== "loaded") admission.hit(learned, this.key.digest);
     const known = report.outcome === "bypassed" ? NOTHING_KNOWN : report;
@@ -128,18 +126,18 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     this.#report = report;
     // It would be encoded up to the limit by every request.
     if (report.outcome !== "bypassed" && report.refusal === "too-large") this.#noteUnstorable();
-    this.#asked.observer?.onRead(RESPONSES, report, undefined, this.key);
+    this.asked.observer?.onRead(RESPONSES, report, undefined, this.key);
   }
 
   changed(): CachedError | undefined {
-    return this.#asked.named.changed();
+    return this.asked.named.changed();
   }
 
   load(waiters: Waiters, control: ResultControl): Promise<unknown> {
-    const { named, operation, observer } = this.#asked;
-    const { clock, contextWatch, identify, requestStates } = this.#shared.parts;
+    const { named, operation, observer } = this.asked;
+    const { clock, contextWatch, identify, requestStates } = this.shared.parts;
     const { context } = operation;
-    const parts = new CollectedParts(this.#shared.parts, this.contextPaths);
+    const parts = new CollectedParts(this.shared.parts, this.contextPaths);
     const isWatched = named.isWatched || (this.isPrivate && contextWatch.isReporting);
     const stopWatch = isWatched ? contextWatch.collect(context, this.contextPaths) : () => [];
     // Shows the watch what tells callers apart.
@@ -159,14 +157,14 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
 
   /** Never rejects. */
   async #refresh(): Promise<void> {
-    const { operation, ageOf } = this.#asked;
+    const { operation, ageOf } = this.asked;
     const run = async (): Promise<object> => (await operation.execute?.()) as object;
     await endWith(this, run, ageOf).catch(() => undefined);
   }
 
   run<T>(execute: () => T): T {
     const { parts } = this;
-    return parts === undefined ? execute() : this.#shared.parts.requestStates.executeFor(parts, execute);
+    return parts === undefined ? execute() : this.shared.parts.requestStates.executeFor(parts, execute);
   }
 
   executed(): void {
@@ -180,21 +178,21 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
   ): Promise<StoredResponse | undefined> {
     const load = this.#stop();
     if (load === undefined) return undefined;
-    const { staleWhileRevalidateMs, staleIfErrorMs } = this.#shared.options;
+    const { staleWhileRevalidateMs, staleIfErrorMs } = this.shared.options;
     const [error] = response.errors ?? [];
     if (error !== undefined && Math.max(staleWhileRevalidateMs, staleIfErrorMs) > 0) {
       // The tier decides whether an error says that the source is in trouble, and whether there is
       // an older response.
       load.loaded.reject((error as { readonly originalError?: unknown }).originalError ?? error);
       const older = await this.#read?.catch(() => undefined);
-      return older instanceof StoredText ? new StoredResponse(older, this.#shared.parsed) : undefined;
+      return older instanceof StoredText ? new StoredResponse(older, this.shared.parsed) : undefined;
     }
     const stored = this.#storedOf(load, response, age, isRefused);
     if (stored instanceof StoredText) {
       load.loaded.resolve(stored);
       return undefined;
     }
-    if (stored === "private") this.#asked.learned.isPrivate = true;
+    if (stored === "private") this.asked.learned.isPrivate = true;
     if (stored === "unstorable") this.#noteUnstorable();
     skip(load);
     return undefined;
@@ -225,13 +223,13 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     age: ResponseAge | undefined,
     isRefused: boolean,
   ): StoredText | "private" | "unstorable" | "outdated" {
-    const { options, admission, parts: all } = this.#shared;
+    const { options, admission, parts: all } = this.shared;
     if (errors.length > 0 || data == null) return "unstorable";
     if (!this.isPrivate && (age?.isPrivate === true || parts.isPrivate)) return "private";
     parts.addContextReads(this.#contextReads(), REMEDY);
     const subjects = parts.subjects();
     // Otherwise another cache may have answered.
-    const hasReads = parts.hasReads || this.#asked.plan.coordinates.length === 0;
+    const hasReads = parts.hasReads || this.asked.plan.coordinates.length === 0;
     if (age === undefined || isRefused || subjects === undefined || !parts.isComplete || !hasReads) return "unstorable";
     const tags = this.#tags();
     if (tags === undefined) return "unstorable";
@@ -251,7 +249,7 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     // Those who share the execution get them with the response, which says nothing of them itself.
     if (control instanceof LoadControl) control.addSubjects(subjects);
     const untilAt = startedAt + maxAgeMs + Math.max(options.staleWhileRevalidateMs, options.staleIfErrorMs);
-    admission.stored(this.#asked.learned, this.key.digest, untilAt);
+    admission.stored(this.asked.learned, this.key.digest, untilAt);
     return text;
   }
 
@@ -260,8 +258,8 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
    * same for all who share the response.
    */
   #contextReads(): readonly string[] {
-    const { contextWatch } = this.#shared.parts;
-    const { named, operation } = this.#asked;
+    const { contextWatch } = this.shared.parts;
+    const { named, operation } = this.asked;
     const read = this.#load?.stopWatch() ?? [];
     if (this.isPrivate) this.#comparePrivateReads(read);
     if (this.isPrivate) return [];
@@ -272,8 +270,8 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
 
   /** Warns of what two contexts of one identity differ in, although they share the response. */
   #comparePrivateReads(names: readonly string[]): void {
-    const { privateReads, parts } = this.#shared;
-    const { operation, named } = this.#asked;
+    const { privateReads, parts } = this.shared;
+    const { operation, named } = this.asked;
     const context = operation.context as Readonly<Record<string, unknown>>;
     for (const name of names) {
       const value = parts.contextWatch.pause(() => context[name]);
@@ -290,8 +288,8 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
 
   /** Returns the tags besides those of the parts. Undefined if the option failed, logged once. */
   #tags(): readonly string[] | undefined {
-    const { options, parts } = this.#shared;
-    const { tags = options.tags, operationName, variables, context } = this.#asked.operation;
+    const { options, parts } = this.shared;
+    const { tags = options.tags, operationName, variables, context } = this.asked.operation;
     if (tags === undefined) return [];
     try {
       const given: unknown = tags({ operationName, variables: variables ?? {}, context });
@@ -308,8 +306,8 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
   }
 
   #noteUnstorable(): void {
-    const { admission, parts } = this.#shared;
-    admission.unstorable(this.#asked.learned, this.key.digest, parts.clock.now() + parts.errorBackoffMs);
+    const { admission, parts } = this.shared;
+    admission.unstorable(this.asked.learned, this.key.digest, parts.clock.now() + parts.errorBackoffMs);
   }
 }
 

@@ -4,15 +4,13 @@ import { StoredText } from "../codec/packing.js";
 
 /** A response that was stored. Its data is parsed only for those who ask for it. */
 export class StoredResponse {
-  readonly #stored: StoredText;
-  readonly #parsed: ParsedTexts | undefined;
   #data: Data | undefined;
 
   /** `parsed`: undefined for texts that are not in memory. */
-  constructor(stored: StoredText, parsed: ParsedTexts | undefined) {
-    this.#stored = stored;
-    this.#parsed = parsed;
-  }
+  constructor(
+    private readonly stored: StoredText,
+    private readonly parsed: ParsedTexts | undefined,
+  ) {}
 
   /** Returns what is stored of a response. Undefined: it is not JSON. */
   static write(data: unknown, extensions: Readonly<Record<string, unknown>> | undefined): StoredText | undefined {
@@ -26,26 +24,26 @@ export class StoredResponse {
 
   /** The entity tag of what is sent. Weak: servers may add to it, and send it in several forms. */
   get etag(): string {
-    return `W/"${this.#stored.digest}"`;
+    return `W/"${this.stored.digest}"`;
   }
 
   /** The data as JSON. */
   get dataText(): string {
-    const { text } = this.#stored;
+    const { text } = this.stored;
     return text.slice(text.indexOf(SEPARATOR) + SEPARATOR.length);
   }
 
   /** The same object each time. */
   get data(): Data {
     const parse = (): Data => JSON.parse(this.dataText);
-    const parsed = this.#parsed;
-    this.#data ??= parsed === undefined ? parse() : (copyPlain(getOrMake(parsed, this.#stored, parse)) as Data);
+    const parsed = this.parsed;
+    this.#data ??= parsed === undefined ? parse() : (copyPlain(getOrMake(parsed, this.stored, parse)) as Data);
     return this.#data;
   }
 
   /** A new object each time. */
   get extensions(): Record<string, unknown> | undefined {
-    const { text } = this.#stored;
+    const { text } = this.stored;
     const end = text.indexOf(SEPARATOR);
     return end === 0 ? undefined : JSON.parse(text.slice(0, end));
   }

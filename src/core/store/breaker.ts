@@ -7,9 +7,6 @@ import type { Clock } from "../base/clock.js";
  * before it opened change nothing. Source: M. Nygard, "Release It!", chapter "Circuit Breaker".
  */
 export class Breaker {
-  readonly #clock: Clock;
-  readonly #threshold: number;
-  readonly #maxPauseMs: number;
   /** Closed, and nothing has failed since the last success. A property, because hits read it. */
   isCalm = true;
   #failures = 0;
@@ -20,14 +17,14 @@ export class Breaker {
   /** How often it was reconnected: an attempt that began before the last time says nothing. */
   era = 0;
 
-  constructor(clock: Clock, threshold: number = DEFAULT_THRESHOLD, maxPauseMs: number = MAX_PAUSE_MS) {
-    this.#clock = clock;
-    this.#threshold = threshold;
-    this.#maxPauseMs = maxPauseMs;
-  }
+  constructor(
+    private readonly clock: Clock,
+    private readonly threshold: number = DEFAULT_THRESHOLD,
+    private readonly maxPauseMs: number = MAX_PAUSE_MS,
+  ) {}
 
   get isOpen(): boolean {
-    return this.#openUntil !== undefined && this.#clock.now() < this.#openUntil;
+    return this.#openUntil !== undefined && this.clock.now() < this.#openUntil;
   }
 
   get status(): BreakerStatus {
@@ -38,9 +35,9 @@ export class Breaker {
   /** Returns whether an attempt may be made now. An open breaker counts the caller as its probe. */
   mayTry(): boolean {
     if (this.#openUntil === undefined) return true;
-    if (this.#clock.now() < this.#openUntil) return false;
+    if (this.clock.now() < this.#openUntil) return false;
     // Admits the next probe after one more pause if the outcome of this one is never reported.
-    this.#openUntil = this.#clock.now() + this.#pauseMs;
+    this.#openUntil = this.clock.now() + this.#pauseMs;
     this.#isProbing = true;
     return true;
   }
@@ -49,7 +46,7 @@ export class Breaker {
   withdrawn(): void {
     if (!this.#isProbing) return;
     this.#isProbing = false;
-    this.#openUntil = this.#clock.now();
+    this.#openUntil = this.clock.now();
   }
 
   succeeded(): void {
@@ -57,7 +54,7 @@ export class Breaker {
     this.#failures = 0;
     this.#pauseMs = FIRST_PAUSE_MS;
     this.#isProbing = false;
-    if (this.#openUntil !== undefined) this.#changedAt = this.#clock.now();
+    if (this.#openUntil !== undefined) this.#changedAt = this.clock.now();
     this.#openUntil = undefined;
   }
 
@@ -67,7 +64,7 @@ export class Breaker {
     if (this.#openUntil === undefined) return;
     this.succeeded();
     this.isCalm = false;
-    this.#failures = this.#threshold - 1;
+    this.#failures = this.threshold - 1;
   }
 
   /** Records the failure of an attempt that was made in `era`. */
@@ -75,14 +72,14 @@ export class Breaker {
     if (era !== this.era) return;
     this.isCalm = false;
     if (this.#openUntil === undefined) {
-      if (++this.#failures < this.#threshold) return;
-      this.#changedAt = this.#clock.now();
+      if (++this.#failures < this.threshold) return;
+      this.#changedAt = this.clock.now();
     } else {
       if (!this.#isProbing) return;
       this.#isProbing = false;
-      this.#pauseMs = Math.min(this.#pauseMs * 2, this.#maxPauseMs);
+      this.#pauseMs = Math.min(this.#pauseMs * 2, this.maxPauseMs);
     }
-    this.#openUntil = this.#clock.now() + this.#pauseMs;
+    this.#openUntil = this.clock.now() + this.#pauseMs;
   }
 }
 

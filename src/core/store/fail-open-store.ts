@@ -42,8 +42,6 @@ export class FailOpenStore implements Store {
   readonly nodeOf: Store["nodeOf"];
   readonly writeReport: Store["writeReport"];
   readonly readReports: Store["readReports"];
-  readonly #inner: Store;
-  readonly #clock: Clock;
   readonly #calls: StoreCalls;
   readonly #own: OwnConnections;
   readonly #bytesPerKey = new Map<string, number>();
@@ -54,27 +52,25 @@ export class FailOpenStore implements Store {
 
   /** `maxValueBytes`: what a value has at most. */
   constructor(
-    inner: Store,
-    clock: Clock,
+    private readonly inner: Store,
+    private readonly clock: Clock,
     channel: Channel,
     budgetMs: number,
     maxValueBytes = Number.POSITIVE_INFINITY,
   ) {
-    this.#inner = inner;
     this.#maxEntryBytes = maxValueBytes + MAX_PARTS_BYTES;
     this.isShared = inner.isShared;
     const { writeReport, readReports } = inner;
     this.writeReport =
       writeReport && ((...report) => this.#calls.beside("writeReport", () => writeReport.apply(inner, report)));
     this.readReports = readReports && (() => this.#calls.beside("readReports", () => readReports.call(inner)));
-    this.#clock = clock;
     this.#calls = new StoreCalls(inner, clock, channel, budgetMs);
     this.nodeOf = this.#calls.nodeOf;
     this.#own = new OwnConnections(channel);
   }
 
   get name(): string {
-    return this.#inner.name;
+    return this.inner.name;
   }
 
   read(keys: readonly string[]): Promise<StoreRead> {
@@ -94,7 +90,7 @@ export class FailOpenStore implements Store {
   }
 
   #withoutOversized(keys: readonly string[]): readonly string[] {
-    const now = this.#clock.now();
+    const now = this.clock.now();
     for (const [key, until] of this.#oversized) if (until <= now) this.#oversized.delete(key);
     return keys.filter((key) => !this.#oversized.has(key));
   }
@@ -129,7 +125,7 @@ export class FailOpenStore implements Store {
    * shown as much: what is at a key must not delay the next read as well.
    */
   async #readBatch(node: string, keys: readonly string[]): Promise<StoreRead> {
-    const read = await promised(this.#inner.read(keys));
+    const read = await promised(this.inner.read(keys));
     // What a store has returned may be anything.
     const readings: readonly Reading[] = Array.isArray(read?.readings) ? read.readings : [];
     let bytes = 0;
@@ -146,7 +142,7 @@ export class FailOpenStore implements Store {
     if (keys.length > 0) this.#bytesPerKey.set(node, bytes / keys.length);
     if (readings.length !== keys.length) throw INCOMPLETE;
     // It is replaced by a new one.
-    if ((read.clock?.length ?? 0) > this.#maxEntryBytes) void this.#inner.appendClock([]).catch(ignore);
+    if ((read.clock?.length ?? 0) > this.#maxEntryBytes) void this.inner.appendClock([]).catch(ignore);
     if (bounded === undefined) return read;
     for (const [nth, reading] of bounded.entries())
       if (reading === OVERSIZED) this.#avoid(node, keys[nth] as string, readings[nth] as never);
@@ -156,10 +152,10 @@ export class FailOpenStore implements Store {
   /** Has a key with more than an entry can have not be read for a while, and removes an entry. */
   #avoid(node: string, key: string, { entry, foreignBytes }: Extract<Reading, { kind: "read" }>): void {
     this.#bytesPerKey.delete(node);
-    this.#oversized.set(key, this.#clock.now() + OVERSIZED_MS);
+    this.#oversized.set(key, this.clock.now() + OVERSIZED_MS);
     for (const oldest of [...this.#oversized.keys()].slice(0, -MAX_OVERSIZED)) this.#oversized.delete(oldest);
     // What is no entry belongs to another program.
-    if (entry !== undefined) void this.#inner.remove([key]).catch(ignore);
+    if (entry !== undefined) void this.inner.remove([key]).catch(ignore);
     const error = new Error(
       `expected an entry of at most ${this.#maxEntryBytes} bytes at ${key}, got ${entry?.body?.byteLength ?? foreignBytes}; it is not read for ${OVERSIZED_MS / 1_000} s; use the same \`storage.maxValueBytes\` in all processes, and check what else writes under this prefix`,
     );
@@ -174,12 +170,12 @@ export class FailOpenStore implements Store {
   }
 
   get #clockNode(): string {
-    return ask(() => this.#inner.clockNode?.()) ?? "";
+    return ask(() => this.inner.clockNode?.()) ?? "";
   }
 
   readonly acquire: Store["acquire"] = (requests, times, origin, holder) =>
     this.#calls.inBatches("acquire", requests, {
-      run: (part) => this.#inner.acquire(part, times, origin, holder),
+      run: (part) => this.inner.acquire(part, times, origin, holder),
       onFailure: (error) => ({ kind: "unavailable", error }),
       // A lease that could not be released expires.
       onLate: (granting, part) => void this.#releaseLate(granting, part).catch(ignore),
@@ -189,20 +185,20 @@ export class FailOpenStore implements Store {
     this.#calls.inBatches("storeValues", requests, {
       budgets: BACKGROUND_BUDGETS,
       bytesOf: ({ body }) => body.byteLength,
-      run: (part) => this.#inner.storeValues(part),
+      run: (part) => this.inner.storeValues(part),
       onFailure: () => "unavailable",
     });
 
   readonly release: Store["release"] = (releases) =>
     this.#calls.inBatches("release", releases, {
       budgets: BACKGROUND_BUDGETS,
-      run: (part) => this.#inner.release(part),
+      run: (part) => this.inner.release(part),
       onFailure: () => false,
     });
 
   readonly renew: Store["renew"] = (holds, times) =>
     this.#calls.inBatches("renew", holds, {
-      run: (part) => this.#inner.renew(part, times),
+      run: (part) => this.inner.renew(part, times),
       // A node that does not reply leaves it unknown whether its leases are held; the next renewal
       // decides.
       onFailure: () => true,
@@ -214,7 +210,7 @@ export class FailOpenStore implements Store {
    */
   appendClock(records: readonly Buffer[], lostEpoch?: string): Promise<Buffer> {
     const append = async (): Promise<Buffer> => {
-      const bytes = await promised(this.#inner.appendClock(records, lostEpoch));
+      const bytes = await promised(this.inner.appendClock(records, lostEpoch));
       if (isHeadAfter(bytes, records)) return bytes;
       throw new TypeError(`expected the head of the clock after the last record, got another value; ${CHECK_STORE}`);
     };
@@ -227,7 +223,7 @@ export class FailOpenStore implements Store {
 
   readClock(from: number): Promise<Buffer | undefined> {
     const read = async (): Promise<Buffer | undefined> => {
-      const bytes = await promised(this.#inner.readClock(from));
+      const bytes = await promised(this.inner.readClock(from));
       if (bytes === undefined || Buffer.isBuffer(bytes)) return bytes;
       throw new TypeError(`expected bytes of the log, or undefined, got another value; ${CHECK_STORE}`);
     };
@@ -239,7 +235,7 @@ export class FailOpenStore implements Store {
       budgets: CONFIRMED_BUDGETS,
       continuesAfterErrors: true,
       run: async (part) => {
-        await this.#inner.remove(part, options);
+        await this.inner.remove(part, options);
         return part.map(() => undefined);
       },
     });
@@ -248,7 +244,7 @@ export class FailOpenStore implements Store {
   /** Requests may go on after their cache has been closed, but begin nothing any more. */
   open(names: StoreNames, listener: StoreListener): Cancel {
     this.#probedName = `${names.clock}:probe`;
-    const close = this.#inner.open(names, {
+    const close = this.inner.open(names, {
       ...listener,
       reconnected: () => {
         this.#calls.reconnected();
@@ -281,13 +277,13 @@ export class FailOpenStore implements Store {
     const nodes = groupBy(names, (name) => this.nodeOf?.(name) ?? "");
     return Promise.all(
       [...nodes].map(async ([node, [index = 0]]): Promise<Probe> => {
-        const startedAt = this.#clock.now();
+        const startedAt = this.clock.now();
         const read = async (): Promise<void> => {
-          const [reading] = (await this.#inner.read([names[index] as string])).readings;
+          const [reading] = (await this.inner.read([names[index] as string])).readings;
           if (reading?.kind === "failed") throw reading.error;
         };
         return this.#calls.run(node, "read", read).then(
-          () => ({ node, replyMs: this.#clock.now() - startedAt, error: undefined }),
+          () => ({ node, replyMs: this.clock.now() - startedAt, error: undefined }),
           (error: unknown) => ({ node, replyMs: undefined, error }),
         );
       }),
@@ -301,7 +297,7 @@ export class FailOpenStore implements Store {
       const grant = grants[index];
       return grant?.kind === "granted" ? [abandon({ key, token: grant.token })] : [];
     });
-    if (releases.length > 0) await this.#inner.release(releases);
+    if (releases.length > 0) await this.inner.release(releases);
   }
 }
 

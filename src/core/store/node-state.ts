@@ -9,19 +9,18 @@ export class NodeState {
   readonly breaker: Breaker;
   /** By operation. */
   readonly failing = new Map<string, { readonly at: number; readonly refusal: string | undefined }>();
-  readonly node: string;
-  readonly #clock: Clock;
   /** On the clock of this process. */
   lastFailure: { readonly at: number; readonly message: string } | undefined = undefined;
 
-  constructor(node: string, clock: Clock) {
-    this.node = node;
-    this.#clock = clock;
+  constructor(
+    readonly node: string,
+    private readonly clock: Clock,
+  ) {
     this.breaker = new Breaker(clock, undefined, MAX_PAUSE_MS);
   }
 
   failed(operation: string, error: CachedError, isRefused: boolean): void {
-    const at = this.#clock.now();
+    const at = this.clock.now();
     this.lastFailure = { at, message: error.message };
     const refusal = isRefused ? messageOf(error.cause) : this.failing.get(operation)?.refusal;
     this.failing.set(operation, { at, refusal });
@@ -33,7 +32,7 @@ export class NodeState {
    */
   recover(operation: string): boolean {
     this.failing.delete(operation);
-    const now = this.#clock.now();
+    const now = this.clock.now();
     for (const { at } of this.failing.values()) if (now - at < FAILING_MS) return false;
     this.failing.clear();
     return true;
@@ -41,7 +40,7 @@ export class NodeState {
 
   /** In the words of the server. */
   refusals(): readonly Refusal[] {
-    const since = this.#clock.now() - FAILING_MS;
+    const since = this.clock.now() - FAILING_MS;
     return [...this.failing].flatMap(([operation, { at, refusal }]) =>
       refusal === undefined || at <= since ? [] : [{ node: this.node, operation, message: refusal }],
     );
@@ -61,12 +60,9 @@ export type Refusal = Readonly<Record<"node" | "operation" | "message", string>>
  * credentials, all of them fail for the same one.
  */
 export class OwnConnections {
-  readonly #channel: Channel;
   readonly #failures = new Map<string, ConnectionFailure>();
 
-  constructor(channel: Channel) {
-    this.#channel = channel;
-  }
+  constructor(private readonly channel: Channel) {}
 
   get failures(): readonly ConnectionFailure[] {
     return [...this.#failures.values()];
@@ -77,14 +73,14 @@ export class OwnConnections {
     const id = `${use} ${node}`;
     if (error === undefined) {
       if (this.#failures.delete(id) && this.#failures.size === 0)
-        this.#channel.publish({ name: "connection.recovered" });
+        this.channel.publish({ name: "connection.recovered" });
       return;
     }
     const isPublished = this.failures.some((other) => other.error?.message === error.message);
     this.#failures.set(id, failure);
     if (isPublished) return;
     const message = `store: the connection for ${use} cannot be used: ${error.message}`;
-    this.#channel.publish({
+    this.channel.publish({
       name: "connection.failed",
       use,
       node,

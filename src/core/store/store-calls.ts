@@ -7,10 +7,6 @@ import type { Store } from "./store.js";
 
 /** Calls a store: within a time budget, through a breaker, reported, measured and traced. */
 export class StoreCalls {
-  readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #channel: Channel;
-  readonly #budgetMs: number;
   /** Of the nodes that were asked. A store that is one node has an empty id. */
   readonly states = new Map<string, NodeState>();
   /** A name whose node the store cannot say goes to it with all of these. */
@@ -18,17 +14,18 @@ export class StoreCalls {
   /** Whether the cache was closed: no request begins anything any more. */
   isClosed = false;
 
-  constructor(store: Store, clock: Clock, channel: Channel, budgetMs: number) {
-    this.#store = store;
+  constructor(
+    private readonly store: Store,
+    private readonly clock: Clock,
+    private readonly channel: Channel,
+    private readonly budgetMs: number,
+  ) {
     const { nodeOf } = store;
     this.nodeOf = nodeOf && ((name) => ask(() => nodeOf.call(store, name)) ?? "");
-    this.#clock = clock;
-    this.#channel = channel;
-    this.#budgetMs = budgetMs;
   }
 
   #stateOf(node: string): NodeState {
-    return getOrMake(this.states, node, () => new NodeState(node, this.#clock));
+    return getOrMake(this.states, node, () => new NodeState(node, this.clock));
   }
 
   reconnected(): void {
@@ -47,7 +44,7 @@ export class StoreCalls {
       return Promise.reject(unavailable(operation, "the cache is closed"));
     if (asksBreaker && !breaker.isCalm && !breaker.mayTry())
       return Promise.reject(unavailable(operation, "the circuit breaker is open after repeated failures"));
-    const { storeListeners, tracing, storeFinished } = this.#channel;
+    const { storeListeners, tracing, storeFinished } = this.channel;
     const isFollowed = storeListeners.length > 0 || tracing !== undefined || storeFinished.hasSubscribers;
     const observed = isFollowed ? this.#observe(node, operation, nameCount) : undefined;
     const { era } = breaker;
@@ -57,14 +54,14 @@ export class StoreCalls {
       observed?.end(error);
       const isRefused = ask(() => (error.cause as { isMissingRight?: unknown }).isMissingRight) === true;
       state.failed(operation, error, isRefused);
-      this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
+      this.channel.publish({ name: "store.failed", node, operation, nameCount, error });
       throw error;
     };
     const running = observed === undefined ? call() : observed.run(call);
     return this.#inTime(operation, running, budgets, node, onTimeout).then((result) => {
       observed?.end();
       if (asksBreaker && !breaker.isCalm) breaker.succeeded();
-      if (state.failing.size > 0 && state.recover(operation)) this.#channel.publish({ name: "store.recovered", node });
+      if (state.failing.size > 0 && state.recover(operation)) this.channel.publish({ name: "store.recovered", node });
       return result;
     }, fail);
   }
@@ -148,13 +145,13 @@ export class StoreCalls {
     node?: string,
     onTimeout?: () => void,
   ): Promise<T> {
-    const ms = this.#budgetMs * budgets;
+    const ms = this.budgetMs * budgets;
     const otherwise = (): Promise<never> => {
       onTimeout?.();
       const reason = `no reply within ${ms} ms; check the store, or raise \`storage.storeTimeoutMs\``;
       return Promise.reject(unavailable(operation, reason));
     };
-    const store = this.#store;
+    const store = this.store;
     const progress =
       node === undefined || store.connectionTo === undefined
         ? undefined
@@ -165,7 +162,7 @@ export class StoreCalls {
               return undefined;
             }
           };
-    return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
+    return withinParts(this.clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.budgetMs, progress });
   }
 
   /** Reports that a node could not read some keys. Not for its breaker: it has read the rest. */
@@ -173,27 +170,27 @@ export class StoreCalls {
     const error = this.#errorOf(node, "read", cause);
     // Not "read": the call itself succeeds, which is no recovery.
     this.#stateOf(node).failed("part of a read", error, false);
-    this.#channel.publish({ name: "store.failed", node, operation: "read", nameCount, error });
+    this.channel.publish({ name: "store.failed", node, operation: "read", nameCount, error });
   }
 
   #observe(node: string, operation: string, nameCount: number) {
-    const startedAt = this.#clock.now();
-    const trace = this.#channel.tracing?.startStore({ operation, node, nameCount });
+    const startedAt = this.clock.now();
+    const trace = this.channel.tracing?.startStore({ operation, node, nameCount });
     return {
       // An adapter may throw.
       run: async <T>(call: () => Promise<T>): Promise<T> => (trace === undefined ? call() : trace.run(call)),
       end: (error?: CachedError): void => {
         trace?.end(error);
-        const storeMs = this.#clock.now() - startedAt;
+        const storeMs = this.clock.now() - startedAt;
         const failure = error === undefined ? {} : { error };
-        this.#channel.finished({ name: "store.finished", node, operation, nameCount, storeMs, ...failure });
+        this.channel.finished({ name: "store.finished", node, operation, nameCount, storeMs, ...failure });
       },
     };
   }
 
   /** While the store is not connected, the error says why. */
   #errorOf(node: string, operation: string, cause: unknown): CachedError {
-    const connectionError = ask(() => this.#store.connectionTo?.(node).error);
+    const connectionError = ask(() => this.store.connectionTo?.(node).error);
     if (connectionError === undefined && cause instanceof CachedError) return cause;
     const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
     const message = messageOf(cause);

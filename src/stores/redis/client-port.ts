@@ -81,18 +81,15 @@ export type StartEvent = (event: keyof ClientEvent, deliver: (...event: unknown[
 
 /** One listener on the client for each event: its EventEmitter warns about more than ten. */
 export class ClientEvents {
-  readonly #start: StartEvent;
   readonly #emitter = new EventEmitter().setMaxListeners(0);
   readonly #stops = new Map<keyof ClientEvent, Cancel>();
 
-  constructor(start: StartEvent) {
-    this.#start = start;
-  }
+  constructor(private readonly start: StartEvent) {}
 
   /** `listener` must not listen already. */
   listen<Event extends keyof ClientEvent>(event: Event, listener: (...event: ClientEvent[Event]) => void): Cancel {
     getOrMake(this.#stops, event, () =>
-      this.#start(event, (...args) => this.emit(event, ...(args as ClientEvent[Event]))),
+      this.start(event, (...args) => this.emit(event, ...(args as ClientEvent[Event]))),
     );
     this.#emitter.on(event, listener as () => void);
     return () => {

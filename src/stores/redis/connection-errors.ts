@@ -4,31 +4,28 @@ import type { ClientPort } from "./client-port.js";
 
 /** Why the client is not connected: commands that fail meanwhile do not say it, its events do. */
 export class ConnectionErrors {
-  readonly #port: ClientPort;
   /** By node. Of the client itself: "". */
   readonly #last = new Map<string, Error>();
 
-  constructor(port: ClientPort) {
-    this.#port = port;
-  }
+  constructor(private readonly port: ClientPort) {}
 
   /** Returns why there is no connection to `node`, if that is so and the reason known. */
   of(node: string): Error | undefined {
     const own = this.#last.get("");
     if (own !== undefined) return own;
-    const doing = STATUSES.get(this.#port.status());
-    if (doing !== undefined) return new Error(`not connected to ${this.#port.place()}: ${doing}`);
+    const doing = STATUSES.get(this.port.status());
+    if (doing !== undefined) return new Error(`not connected to ${this.port.place()}: ${doing}`);
     this.#forget(node);
     return this.#last.get(node);
   }
 
   #forget(node: string): void {
-    if (node === "" || this.#port.cluster?.isConnectedTo(node) === true) this.#last.delete(node);
+    if (node === "" || this.port.cluster?.isConnectedTo(node) === true) this.#last.delete(node);
   }
 
   /** Without a listener for errors, the client would log them or end the process. */
   watch(): Cancel {
-    const { events } = this.#port;
+    const { events } = this.port;
     const note = (error: Error, node = ""): void => void this.#last.set(node, withoutNesting(error));
     const stops = [
       events.listen("error", (error) => note(error)),

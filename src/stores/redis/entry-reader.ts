@@ -104,18 +104,15 @@ function readingOf(value: Buffer | null, now: number): Reading {
 
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
-  readonly #clock: Clock;
   readonly #known = new Map<
     string,
     { readonly serverNow: number; readonly at: number; readonly offset: ServerOffset }
   >();
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Clock) {}
 
   /** Returns the node's time at an instant of this process, if a TIME reply is recent. */
-  now(node: string, at = this.#clock.now()): number | undefined {
+  now(node: string, at = this.clock.now()): number | undefined {
     const known = this.#known.get(node);
     if (known === undefined) return undefined;
     const elapsedMs = at - known.at;
@@ -130,7 +127,7 @@ export class ServerTimes {
   record(node: string, reply: unknown, sentAt: number): number {
     if (reply instanceof Error) return 0;
     const serverNow = timeOf(reply);
-    const readAt = this.#clock.now();
+    const readAt = this.clock.now();
     const offset = learnOffset(this.#known.get(node)?.offset, serverNow, readAt);
     this.#known.set(node, { serverNow, at: sentAt, offset });
     return Math.floor(serverNow + readAt - sentAt);
@@ -139,7 +136,7 @@ export class ServerTimes {
   /** Until when, on the node, the caller waits for a reply; 0 if its time is unknown. */
   notAfter(node: string, patienceMs: number): number {
     const known = this.#known.get(node);
-    return known === undefined ? 0 : Math.ceil(this.#clock.now() + known.offset.ms + patienceMs);
+    return known === undefined ? 0 : Math.ceil(this.clock.now() + known.offset.ms + patienceMs);
   }
 }
 

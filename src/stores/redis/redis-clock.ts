@@ -17,19 +17,16 @@ export class RedisClock implements CopiedClock {
   /** Of the head on a server that is no Cluster, once the store has been opened for a cache. */
   key: string | undefined = undefined;
   logKey = "";
-  readonly #port: ClientPort;
   #head = "";
   #channel = "";
   #copies: readonly string[] = [];
 
-  constructor(port: ClientPort) {
-    this.#port = port;
-  }
+  constructor(private readonly port: ClientPort) {}
 
   /** All keys begin with `name`, on which each new head is published. */
   open(name: string): void {
     this.#channel = name;
-    const isOne = this.#port.cluster === undefined;
+    const isOne = this.port.cluster === undefined;
     const [home = ""] = HASH_TAGS;
     this.#head = isOne ? name : `${name}:head:{${home}}`;
     this.key = isOne ? name : undefined;
@@ -38,18 +35,18 @@ export class RedisClock implements CopiedClock {
   }
 
   copyOn(node: string): string | undefined {
-    const { cluster } = this.#port;
+    const { cluster } = this.port;
     return cluster && this.#copies.find((copy) => nodeOf(cluster, copy) === node);
   }
 
   /** Returns what the copy on one of two nodes shows, the first to reply with one. */
   async headElsewhere(): Promise<Buffer | undefined> {
-    const { cluster } = this.#port;
+    const { cluster } = this.port;
     const [first] = this.#copies;
     if (first === undefined || cluster === undefined) return undefined;
     const second = this.#copies.find((copy) => nodeOf(cluster, copy) !== nodeOf(cluster, first));
     const asked = [first, ...(second === undefined ? [] : [second])].map(async (copy) => {
-      const [reply] = await send(this.#port, [readHeadOf(copy)]);
+      const [reply] = await send(this.port, [readHeadOf(copy)]);
       throwIfAnyFailed([reply]);
       // A node that has lost its copy does not hide that of another one.
       if (readHead(reply as Buffer) === undefined) throw new Error("expected a copy of the head, got none");
@@ -64,7 +61,7 @@ export class RedisClock implements CopiedClock {
       { callerId: randomBytes(8), after, channel: this.#channel, lostEpoch: Buffer.from(lostEpoch, "latin1") },
       records,
     );
-    const [reply] = await sendScripts(this.#port, [{ script: appendClock, args }]);
+    const [reply] = await sendScripts(this.port, [{ script: appendClock, args }]);
     throwIfAnyFailed([reply]);
     // A client that mixes up replies must not confirm what was not done.
     if (!Buffer.isBuffer(reply) || !isHeadAfter(reply, records))
@@ -74,13 +71,13 @@ export class RedisClock implements CopiedClock {
 
   async raise(head: Buffer): Promise<readonly Buffer[]> {
     if (this.#copies.length === 0) return [];
-    const replies = await runScript(this.#port, { script: raiseClock, keys: this.#copies, argsOf: () => ({ head }) });
+    const replies = await runScript(this.port, { script: raiseClock, keys: this.#copies, argsOf: () => ({ head }) });
     throwIfAnyFailed(replies);
     return replies as readonly Buffer[];
   }
 
   async read(from: number): Promise<Buffer | undefined> {
-    const [reply] = await send(this.#port, [
+    const [reply] = await send(this.port, [
       { name: "GETRANGE", args: [this.logKey, from, from + MAX_LOG_BYTES + MAX_RECORD_BYTES] },
     ]);
     throwIfAnyFailed([reply]);

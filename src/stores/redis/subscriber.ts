@@ -14,8 +14,6 @@ import { isRefusal } from "./replies.js";
  * client's trouble, and not reported here.
  */
 export class Subscriber {
-  readonly #port: ClientPort;
-  readonly #clock: Clock;
   readonly #channels = new Map<string, Channel>();
   /** Empty: nobody listens to a channel. */
   #stops: readonly Cancel[] = [];
@@ -29,10 +27,10 @@ export class Subscriber {
   #retryTimer: Cancel | undefined;
   #timer: Cancel = () => undefined;
 
-  constructor(port: ClientPort, clock: Clock) {
-    this.#port = port;
-    this.#clock = clock;
-  }
+  constructor(
+    private readonly port: ClientPort,
+    private readonly clock: Clock,
+  ) {}
 
   listen(name: string, listener: ChannelListener): Cancel {
     const made = (): Channel => ({ listeners: new Set(), isSubscribed: false, refusal: undefined });
@@ -57,7 +55,7 @@ export class Subscriber {
   }
 
   #open(): void {
-    const { events } = this.#port;
+    const { events } = this.port;
     this.#stops = [
       // A client that was closed may be connected again.
       events.listen("connecting", () => {
@@ -72,17 +70,17 @@ export class Subscriber {
       }),
       events.listen("end", () => this.#stop()),
     ];
-    const status = this.#port.status();
+    const status = this.port.status();
     if (status !== "wait" && status !== "end") this.#connect();
   }
 
   #connect(): void {
     this.#retryTimer = undefined;
     let lastError = new Error("the connection was closed");
-    const connection: SubscriberConnection | undefined = this.#port.openSubscriber(
+    const connection: SubscriberConnection | undefined = this.port.openSubscriber(
       (event, error) => {
         if (connection === undefined || connection !== this.#connection) return;
-        if (event === "connect") this.#timer = this.#clock.after(READY_MS, () => this.#drop(connection, UNANSWERED()));
+        if (event === "connect") this.#timer = this.clock.after(READY_MS, () => this.#drop(connection, UNANSWERED()));
         else if (event === "ready")
           this.#prepare(connection).catch((reason: unknown) => this.#drop(connection, asError(reason)));
         else if (event === "error") lastError = withoutNesting(asError(error));
@@ -101,14 +99,14 @@ export class Subscriber {
     await this.#subscribeAll(connection);
     if (this.#connection !== connection) return;
     this.#timer();
-    this.#liveAt = this.#clock.now();
+    this.#liveAt = this.clock.now();
     this.#checkLater(connection);
   }
 
   /** A connection can break without an event. */
   #checkLater(connection: SubscriberConnection): void {
-    this.#timer = this.#clock.after(CHECK_EVERY_MS, () => {
-      this.#timer = this.#clock.after(CHECK_TIMEOUT_MS, () => this.#drop(connection, UNANSWERED()));
+    this.#timer = this.clock.after(CHECK_EVERY_MS, () => {
+      this.#timer = this.clock.after(CHECK_TIMEOUT_MS, () => this.#drop(connection, UNANSWERED()));
       // Needs no right of its own, and tries again what the server has refused.
       Promise.all([this.#subscribeAll(connection), connection.ping?.()]).then(
         () => {
@@ -125,12 +123,12 @@ export class Subscriber {
   /** Gives up a connection that has ended, or is of no use, and opens another one later. */
   #drop(connection: SubscriberConnection, error: Error): void {
     if (this.#connection !== connection) return;
-    const wasOfUse = this.#liveAt !== undefined && this.#clock.now() - this.#liveAt >= MAX_RETRY_MS;
+    const wasOfUse = this.#liveAt !== undefined && this.clock.now() - this.#liveAt >= MAX_RETRY_MS;
     this.#failedAttempts = wasOfUse ? 0 : this.#failedAttempts + 1;
     this.#release();
     // Anything else may be over with the next attempt.
     const isReported = isRefusal(error) || this.#failedAttempts >= REPORTED_ATTEMPTS;
-    if (isReported && this.#port.status() === "ready") this.#report(error);
+    if (isReported && this.port.status() === "ready") this.#report(error);
     this.#retryLater();
   }
 
@@ -143,7 +141,7 @@ export class Subscriber {
 
   #retryLater(): void {
     const delayMs = Math.min(FIRST_RETRY_MS * 2 ** Math.min(this.#failedAttempts, 10), MAX_RETRY_MS);
-    this.#retryTimer = this.#clock.after(delayMs, () => this.#connect());
+    this.#retryTimer = this.clock.after(delayMs, () => this.#connect());
   }
 
   #stop(): void {

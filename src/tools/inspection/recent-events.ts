@@ -9,14 +9,11 @@ import type { CacheEvent, CacheInvalidation } from "../../generated/schema.js";
  * events of one field, loader or node are one, with a count.
  */
 export class RecentEvents {
-  readonly #clock: Clock;
   /** By what makes them equal; the one that was reported last comes last. */
   readonly #events = new Map<string, RecentEvent>();
   #invalidations = 0;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Clock) {}
 
   readonly record = (event: AnyEvent): void => {
     if (!isKept(event)) return;
@@ -29,7 +26,7 @@ export class RecentEvents {
       invalidation === null ? [event.name, coordinate, node, detail, error].join("\n") : `${++this.#invalidations}`;
     const recent: RecentEvent = {
       name: event.name,
-      at: wallTimeOf(this.#clock),
+      at: wallTimeOf(this.clock),
       count: 1 + (this.#events.get(identity)?.count ?? 0),
       coordinates: "coordinates" in event ? event.coordinates.slice(0, MAX_NAMES) : coordinate ? [coordinate] : [],
       digest: digest || null,

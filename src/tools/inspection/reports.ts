@@ -22,7 +22,6 @@ import {
  * process are always the live ones.
  */
 export class Reports {
-  readonly #parts: ReportsParts;
   readonly #startedAt: number;
   /** Without the one that is not over. */
   #minutes: ReportDetails["minutes"] = [];
@@ -37,8 +36,7 @@ export class Reports {
   #isTooLarge = false;
   #timer: Cancel | undefined;
 
-  constructor(parts: ReportsParts) {
-    this.#parts = parts;
+  constructor(private readonly parts: ReportsParts) {
     this.#startedAt = wallTimeOf(parts.clock);
     this.#minute = [minuteAt(this.#startedAt), []];
   }
@@ -62,7 +60,7 @@ export class Reports {
 
   /** Returns that of this process, and then the others, the last one first. Never rejects. */
   async read(): Promise<KnownReports> {
-    const { clock } = this.#parts;
+    const { clock } = this.parts;
     const now = clock.now();
     if (this.#others === undefined || now - this.#othersAt >= SHARED_MS) {
       const others = this.#readOthers();
@@ -79,7 +77,7 @@ export class Reports {
   }
 
   async #readOthers(): Promise<KnownReports> {
-    const { store, clock, identity } = this.#parts;
+    const { store, clock, identity } = this.parts;
     if (store.readReports === undefined)
       return { reports: [], missing: store.isShared === false ? null : "The store keeps no reports of processes." };
     try {
@@ -97,8 +95,8 @@ export class Reports {
   }
 
   #tick(): void {
-    this.#timer = this.#parts.clock.after(REPORT_EVERY_MS, () => this.#tick());
-    if (minuteAt(wallTimeOf(this.#parts.clock)) !== this.#minute[0]) this.#counted();
+    this.#timer = this.parts.clock.after(REPORT_EVERY_MS, () => this.#tick());
+    if (minuteAt(wallTimeOf(this.parts.clock)) !== this.#minute[0]) this.#counted();
     void this.#write();
   }
 
@@ -111,7 +109,7 @@ export class Reports {
   }
 
   async #writeOnce(): Promise<void> {
-    const { store, settings, identity } = this.#parts;
+    const { store, settings, identity } = this.parts;
     if (settings.report === false) return;
     const write = async (isWhole: boolean): Promise<boolean> =>
       (await store.writeReport?.(identity.id, this.#bytes(isWhole), KEPT_MS)) === true;
@@ -132,7 +130,7 @@ export class Reports {
       const bytes = writeReport({ info, details: { ...details, ...fewer } });
       if (bytes.length <= MAX_BYTES) return bytes;
       if (!this.#isTooLarge)
-        this.#parts.logger.warn(
+        this.parts.logger.warn(
           `graphql-cached: the report of this process for the inspection is too large (${bytes.length} bytes), and written without its older events, its minutes, or all of its counts`,
         );
       this.#isTooLarge = true;
@@ -141,7 +139,7 @@ export class Reports {
   }
 
   #own(isWhole: boolean): ProcessReport {
-    const { clock, events, identity } = this.#parts;
+    const { clock, events, identity } = this.parts;
     const { id, host, pid, version, nodeVersion } = identity;
     const times = { startedAt: this.#startedAt, reportedAt: wallTimeOf(clock) };
     const info = { id, host, pid, version, nodeVersion, ...times };
@@ -151,10 +149,10 @@ export class Reports {
   /** Returns what was counted, and ends the minute if it is over. */
   #counted(): Omit<ReportDetails, "events"> {
     const [at, before] = this.#minute;
-    const total = talliesOf(this.#parts.counters);
+    const total = talliesOf(this.parts.counters);
     const counted = since(before, total);
     const minutes = counted.length === 0 ? this.#minutes : [...this.#minutes, [at, counted] as const];
-    const now = minuteAt(wallTimeOf(this.#parts.clock));
+    const now = minuteAt(wallTimeOf(this.parts.clock));
     if (now === at) return { total, minutes };
     this.#minute = [now, total];
     // If the clock was set back: nobody reads a report with minutes that are to come.

@@ -23,7 +23,6 @@ export interface PolicyInputs {
 
 /** What the readers of the policies of one schema share, and what they have found to be wrong. */
 export class SchemaReading {
-  readonly inputs: PolicyInputs;
   readonly argumentWriters: ValueWriters;
   readonly otherWriters: ValueWriters;
   readonly outlines: Outlines;
@@ -34,9 +33,8 @@ export class SchemaReading {
   readonly unresolved: string[] = [];
   readonly outside = new Set<string>();
 
-  constructor(inputs: PolicyInputs) {
+  constructor(readonly inputs: PolicyInputs) {
     const { exact, byText } = inputs.parts.keys.writers;
-    this.inputs = inputs;
     this.argumentWriters = new ValueWriters(exact);
     this.otherWriters = new ValueWriters(byText);
     this.outlines = new Outlines(exact);

@@ -57,31 +57,28 @@ export const isIdType = (type: GraphQLType | undefined): boolean =>
  */
 export class ValueWriters {
   readonly #ofNamed = new Map<GraphQLNamedType, ValueWriter>();
-  readonly #write: ValueWriter;
 
-  constructor(write: ValueWriter) {
-    this.#write = write;
-  }
+  constructor(private readonly write: ValueWriter) {}
 
   of(type: GraphQLType | undefined): ValueWriter {
-    if (type === undefined) return this.#write;
+    if (type === undefined) return this.write;
     if (isNonNullType(type)) return this.of(type.ofType);
-    if (isListType(type)) return listWriter(this.of(type.ofType), this.#write);
+    if (isListType(type)) return listWriter(this.of(type.ofType), this.write);
     return this.#ofNamed.get(type) ?? this.#make(type);
   }
 
   ofArguments(field: AnyField): ValueWriter {
-    return recordWriter(new Map(field.args.map(({ name, type }) => [name, this.of(type)])), this.#write);
+    return recordWriter(new Map(field.args.map(({ name, type }) => [name, this.of(type)])), this.write);
   }
 
   #make(type: GraphQLNamedType): ValueWriter {
-    if (type.name === "ID") return idWriter(this.#write);
+    if (type.name === "ID") return idWriter(this.write);
     if (isEnumType(type))
-      return enumWriter(new Map(type.getValues().map(({ value, name }) => [value, name])), this.#write);
+      return enumWriter(new Map(type.getValues().map(({ value, name }) => [value, name])), this.write);
     const fields = fieldsIn(type);
-    if (fields === undefined) return this.#write;
+    if (fields === undefined) return this.write;
     const writers = new Map<string, ValueWriter>();
-    const writer = recordWriter(writers, this.#write);
+    const writer = recordWriter(writers, this.write);
     // Before the fields, since types can contain themselves.
     this.#ofNamed.set(type, writer);
     for (const field of fields) writers.set(field.name, this.of(field.type));

@@ -35,15 +35,16 @@ import { typeAt } from "./value-types.js";
  * Each type is described once, whatever the number of fields that ask for its shape.
  */
 export class Shapes {
-  readonly #schema: GraphQLSchema;
   readonly #markOf: (type: GraphQLObjectType) => string;
   readonly #parts = new Map<GraphQLNamedType, Part>();
   /** By the text of the type with its wrappers: each field has wrappers of its own. */
   readonly #digests = new Map<string, string>();
 
   /** `markOf` returns what else releases have to agree on to share values of a type. */
-  constructor(schema: GraphQLSchema, markOf: (type: GraphQLObjectType) => string = () => "") {
-    this.#schema = schema;
+  constructor(
+    private readonly schema: GraphQLSchema,
+    markOf: (type: GraphQLObjectType) => string = () => "",
+  ) {
     this.#markOf = markOf;
   }
 
@@ -61,7 +62,7 @@ export class Shapes {
 
   #describe(type: GraphQLNamedType): Part {
     if (isAbstractType(type)) {
-      const possible = this.#schema.getPossibleTypes(type);
+      const possible = this.schema.getPossibleTypes(type);
       return partOf(type.name, possible.map(String), possible);
     }
     if (!isObjectType(type)) return partOf(type.name, isEnumType(type) ? enumValues(type) : [], []);

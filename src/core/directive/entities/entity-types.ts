@@ -31,20 +31,19 @@ import type { IdFields } from "./id-fields.js";
  * them as `Shapes` finds what a value contains: through the fields without a resolver.
  */
 export class EntityTypes {
-  readonly #schema: GraphQLSchema;
   readonly #except: ReadonlySet<string>;
-  readonly #idFields: IdFields;
-  readonly #parts: CacheParts;
   readonly #roots: ReadonlySet<unknown>;
   readonly #leading: ReadonlySet<GraphQLNamedType>;
   readonly #listing: ReadonlySet<GraphQLNamedType>;
   readonly #plans = new Map<GraphQLNamedType, ObjectPlan | AbstractPlan>();
 
-  constructor(schema: GraphQLSchema, exceptTypes: readonly string[], idFields: IdFields, parts: CacheParts) {
-    this.#schema = schema;
-    this.#idFields = idFields;
+  constructor(
+    private readonly schema: GraphQLSchema,
+    exceptTypes: readonly string[],
+    private readonly idFields: IdFields,
+    private readonly parts: CacheParts,
+  ) {
     this.#except = new Set(exceptTypes);
-    this.#parts = parts;
     this.#roots = new Set([schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]);
     const types = Object.values(schema.getTypeMap());
     const containers = reversed(types, (type) => this.#nextTypes(type));
@@ -58,32 +57,32 @@ export class EntityTypes {
   }
 
   isEntity(type: GraphQLObjectType): boolean {
-    return this.#idFields.in(type)?.some(hasOwnResolver) === false && this.#canBeEntity(type);
+    return this.idFields.in(type)?.some(hasOwnResolver) === false && this.#canBeEntity(type);
   }
 
   resolvedIdFieldsOf(type: GraphQLObjectType): readonly string[] {
-    const fields = this.#canBeEntity(type) ? this.#idFields.in(type) : [];
+    const fields = this.#canBeEntity(type) ? this.idFields.in(type) : [];
     return (fields ?? []).filter(hasOwnResolver).map(({ name }) => name);
   }
 
   #canBeEntity(type: GraphQLObjectType): boolean {
-    const areLeaves = this.#idFields.in(type)?.every((field) => isLeafType(getNamedType(field.type)));
+    const areLeaves = this.idFields.in(type)?.every((field) => isLeafType(getNamedType(field.type)));
     return areLeaves === true && !this.#roots.has(type) && !this.#except.has(type.name);
   }
 
   /** What releases have to agree on to share values of an object type, besides its fields. */
   markOf(type: GraphQLObjectType): string {
     if (!this.#leading.has(type)) return "";
-    return `${this.isEntity(type) ? `#entity${this.#idFields.markOf(type.name)}` : ""}${type.isTypeOf == null ? "" : "#isTypeOf"}`;
+    return `${this.isEntity(type) ? `#entity${this.idFields.markOf(type.name)}` : ""}${type.isTypeOf == null ? "" : "#isTypeOf"}`;
   }
 
   /** Returns what finds the entities in the values of `type`. Undefined if they contain none. */
   finderOf(type: GraphQLOutputType, coordinate: string): EntityFinder | undefined {
     if (!this.#leading.has(getNamedType(type))) return undefined;
     const typeNames = (): ReadonlySet<string> => new Set(this.#entitiesIn(this.reachedFrom([type])).map(String));
-    return entityFinder(this.#placeOf(type, coordinate), typeNames, this.#parts, (at, { kind }) => {
+    return entityFinder(this.#placeOf(type, coordinate), typeNames, this.parts, (at, { kind }) => {
       const mistake = `\`${coordinate}\`: entityTags: expected the entities at \`${at}\`, got ${kind}; mutations that return them do not invalidate the value; return them as objects, or give the field a tag`;
-      this.#parts.channel.mistaken(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
+      this.parts.channel.mistaken(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
     });
   }
 
@@ -92,7 +91,7 @@ export class EntityTypes {
   }
 
   typeAt(coordinate: string): GraphQLOutputType {
-    return (fieldAt(this.#schema, coordinate) as { readonly field: AnyField }).field.type;
+    return (fieldAt(this.schema, coordinate) as { readonly field: AnyField }).field.type;
   }
 
   tagsOf(coordinates: Iterable<string>): readonly TagTemplate[] {
@@ -100,12 +99,12 @@ export class EntityTypes {
   }
 
   templates(): readonly TagTemplate[] {
-    return this.#templatesOf(Object.values(this.#schema.getTypeMap()));
+    return this.#templatesOf(Object.values(this.schema.getTypeMap()));
   }
 
   #templatesOf(types: Iterable<GraphQLNamedType>): readonly TagTemplate[] {
     const tagged = this.#entitiesIn(types);
-    return tagged.flatMap(({ name }) => parseTagTemplate(this.#idFields.templateOf(name, "result")) ?? []);
+    return tagged.flatMap(({ name }) => parseTagTemplate(this.idFields.templateOf(name, "result")) ?? []);
   }
 
   #entitiesIn(types: Iterable<GraphQLNamedType>): readonly GraphQLNamedType[] {
@@ -118,7 +117,7 @@ export class EntityTypes {
   }
 
   #nextTypes(type: GraphQLNamedType): readonly GraphQLNamedType[] {
-    return nextTypes(this.#schema, type, (field) => !hasOwnResolver(field));
+    return nextTypes(this.schema, type, (field) => !hasOwnResolver(field));
   }
 
   /**
@@ -127,7 +126,7 @@ export class EntityTypes {
    */
   unknownMembersOf(type: GraphQLAbstractType): readonly GraphQLObjectType[] {
     if (type.resolveType == null) return [];
-    return this.#schema.getPossibleTypes(type).filter((one) => one.isTypeOf == null && this.#leading.has(one));
+    return this.schema.getPossibleTypes(type).filter((one) => one.isTypeOf == null && this.#leading.has(one));
   }
 
   #isListOfEntities(type: GraphQLType): boolean {
@@ -146,7 +145,7 @@ export class EntityTypes {
       const possible = new Map<string, ObjectPlan | undefined>();
       const testable: { isTypeOf: IsTypeOf; plan: ObjectPlan | undefined }[] = [];
       this.#plans.set(type, { possible, testable });
-      for (const one of this.#schema.getPossibleTypes(type)) {
+      for (const one of this.schema.getPossibleTypes(type)) {
         const plan = this.#leading.has(one) ? (this.#placeOf(one, one.name).plan as ObjectPlan) : undefined;
         possible.set(one.name, plan);
         if (one.isTypeOf != null) testable.push({ isTypeOf: one.isTypeOf, plan });
@@ -155,7 +154,7 @@ export class EntityTypes {
     }
     const { name: typeName } = type;
     const members: { fieldName: string; place: Place }[] = [];
-    const plan = { typeName, idFields: this.isEntity(type) ? this.#idFields.of(typeName) : undefined, members };
+    const plan = { typeName, idFields: this.isEntity(type) ? this.idFields.of(typeName) : undefined, members };
     this.#plans.set(type, plan);
     for (const { name, type: returned } of walkedFields(type))
       if (this.#leading.has(getNamedType(returned)))

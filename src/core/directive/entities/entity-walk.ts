@@ -109,17 +109,14 @@ class EntityWalk {
   readonly obstacles = new Map<string, Obstacle>();
   /** Where there were objects of an entity type that nothing identifies. */
   readonly withoutId = new Map<string, Obstacle>();
-  readonly #call: EntityCall;
-  readonly #keyFormOf: KeyFormOf;
-  readonly #maxIdsPerType: number;
   readonly #visited = new Map<ObjectPlan, Set<object>>();
   readonly #toVisit: { readonly value: object; readonly place: Place }[] = [];
 
-  constructor(call: EntityCall, keyFormOf: KeyFormOf, maxIdsPerType: number) {
-    this.#call = call;
-    this.#keyFormOf = keyFormOf;
-    this.#maxIdsPerType = maxIdsPerType;
-  }
+  constructor(
+    private readonly call: EntityCall,
+    private readonly keyFormOf: KeyFormOf,
+    private readonly maxIdsPerType: number,
+  ) {}
 
   add(value: unknown, place: Place): void {
     this.#push(value, place);
@@ -191,13 +188,13 @@ class EntityWalk {
   }
 
   #addEntity(object: Fields, typeName: string, idFields: readonly string[], coordinate: string): void {
-    if ((this.ids.get(typeName)?.size ?? 0) >= this.#maxIdsPerType) return;
+    if ((this.ids.get(typeName)?.size ?? 0) >= this.maxIdsPerType) return;
     try {
       if (idFields.some((name) => isRounded(object[name]))) {
         this.rounded.add(typeName);
         return;
       }
-      const texts = idFields.map((name) => tagText(object[name], true, this.#keyFormOf));
+      const texts = idFields.map((name) => tagText(object[name], true, this.keyFormOf));
       if (!texts.includes(undefined)) addTo(this.ids, typeName, texts.join(":"));
       else this.withoutId.set(coordinate, { kind: `an object without \`${idFields.join("` and `")}\`` });
     } catch (error) {
@@ -209,7 +206,7 @@ class EntityWalk {
     try {
       const name = object.__typename;
       if (typeof name === "string" && possible.has(name)) return possible.get(name);
-      const { context, info } = this.#call;
+      const { context, info } = this.call;
       for (const { isTypeOf, plan } of testable) {
         const isOne: unknown = isTypeOf(object, context, info as GraphQLResolveInfo);
         if (isOne === true) return plan;

@@ -15,15 +15,11 @@ import type { AnyField } from "../compile/field-rule.js";
 import { entityTemplate } from "../compile/key-set.js";
 
 export class IdFields {
-  readonly #byType: ReadonlyMap<string, readonly string[]>;
-
-  constructor(byType: ReadonlyMap<string, readonly string[]> = new Map()) {
-    this.#byType = byType;
-  }
+  constructor(private readonly byType: ReadonlyMap<string, readonly string[]> = new Map()) {}
 
   /** Returns the names for the objects of a type, whether it has these fields or not. */
   of(typeName: string): readonly string[] {
-    return this.#byType.get(typeName) ?? DEFAULT;
+    return this.byType.get(typeName) ?? DEFAULT;
   }
 
   in(type: GraphQLObjectType): readonly AnyField[] | undefined {
@@ -48,7 +44,7 @@ export class IdFields {
 
   /** What was given, in one form. Undefined: nothing. */
   toJSON(): object | undefined {
-    return this.#byType.size === 0 ? undefined : Object.fromEntries([...this.#byType].sort());
+    return this.byType.size === 0 ? undefined : Object.fromEntries([...this.byType].sort());
   }
 }
 

@@ -70,25 +70,22 @@ interface Limit {
  * selects. So its policy is the narrowest of theirs.
  */
 export class CacheControlHints {
-  readonly #schema: GraphQLSchema;
-  readonly #settings: Required<CacheControlOptions>;
-  readonly #idFields: IdFields;
   readonly #reports: string[] = [];
 
-  constructor(schema: GraphQLSchema, settings: Required<CacheControlOptions>, idFields: IdFields) {
-    this.#schema = schema;
-    this.#settings = settings;
-    this.#idFields = idFields;
-  }
+  constructor(
+    private readonly schema: GraphQLSchema,
+    private readonly settings: Required<CacheControlOptions>,
+    private readonly idFields: IdFields,
+  ) {}
 
   /** Undefined if the hints of a field make no policy. `isExplicit`: whether it has `@cached`. */
   policyOf(parent: GraphQLObjectType, field: AnyField, isExplicit: boolean): PolicySettings | undefined {
     const coordinate = `${parent.name}.${field.name}`;
-    const isRoot = parent === this.#schema.getQueryType();
+    const isRoot = parent === this.schema.getQueryType();
     if (!isRoot && !hasOwnResolver(field)) return undefined;
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
     const isHinted = maxAge !== undefined || inheritMaxAge === true;
-    const own = maxAge ?? (isRoot ? this.#settings.defaultMaxAge : inheritMaxAge === true ? undefined : 0);
+    const own = maxAge ?? (isRoot ? this.settings.defaultMaxAge : inheritMaxAge === true ? undefined : 0);
     const scopeAlone = isExplicit && scope !== undefined ? { scope } : undefined;
     if (own === 0) return scopeAlone;
     const obstacle = isExplicit || isRoot ? undefined : this.#obstacle(parent, field, own);
@@ -111,11 +108,11 @@ export class CacheControlHints {
   }
 
   #obstacle(parent: GraphQLObjectType, field: AnyField, own: number | undefined): string | undefined {
-    if (this.#settings.fields === "ROOT")
+    if (this.settings.fields === "ROOT")
       return 'it is not a field of the query type; pass cacheControl: { fields: "ALL" } if the resolvers of such fields depend on nothing of the parent but its `id`, or add @cached';
     if (own === undefined)
       return "`inheritMaxAge` of a field with a resolver: its parents differ from query to query; write the maxAge";
-    if (this.#idFields.in(parent) === undefined)
+    if (this.idFields.in(parent) === undefined)
       return `\`${parent.name}\` has no field \`id\`; add @cached(key: […]) with what identifies the parent of \`${field.name}\``;
     return undefined;
   }
@@ -124,7 +121,7 @@ export class CacheControlHints {
     if (!isCompositeType(type) || visited.has(type)) return;
     visited.add(type);
     if (isAbstractType(type)) {
-      for (const object of this.#schema.getPossibleTypes(type)) this.#narrow(object, limit, visited);
+      for (const object of this.schema.getPossibleTypes(type)) this.#narrow(object, limit, visited);
       return;
     }
     for (const field of Object.values(type.getFields())) {
@@ -132,7 +129,7 @@ export class CacheControlHints {
       const { maxAge, scope, inheritMaxAge } = hintOf(field);
       const returned = getNamedType(field.type);
       const isUnhinted = maxAge === undefined && isCompositeType(returned) && inheritMaxAge !== true;
-      const own = isUnhinted ? this.#settings.defaultMaxAge : maxAge;
+      const own = isUnhinted ? this.settings.defaultMaxAge : maxAge;
       if (own !== undefined && own < limit.maxAge) {
         limit.maxAge = own;
         limit.unhinted = isUnhinted ? `${type.name}.${field.name}` : undefined;
@@ -144,7 +141,7 @@ export class CacheControlHints {
 
   /** Logs which hints have no effect on the cache. */
   report({ logger }: Pick<CacheParts, "logger">): void {
-    for (const type of Object.values(this.#schema.getTypeMap()).filter(isInterfaceType))
+    for (const type of Object.values(this.schema.getTypeMap()).filter(isInterfaceType))
       for (const field of Object.values(type.getFields()))
         if (directivesNamed(field, "cacheControl").length > 0)
           this.#reports.push(

@@ -32,12 +32,9 @@ export class Outlines {
   /** Merged nodes by the first: graphql 17 makes another array for each object of a list. */
   readonly #merged = new WeakMap<FieldNode, QueryInfo["fieldNodes"]>();
   readonly #values = new WeakMap<object, VariableTexts>();
-  readonly #writeVariable: ValueWriter;
   #depth = 0;
 
-  constructor(writeVariable: ValueWriter) {
-    this.#writeVariable = writeVariable;
-  }
+  constructor(private readonly writeVariable: ValueWriter) {}
 
   /**
    * Returns what the query selects below a field, and with which variables. The names of fragments
@@ -51,7 +48,7 @@ export class Outlines {
     // Not part of outlines, which operations of one document share. A worker has no operation.
     const kind = operation === undefined || operation.operation === "query" ? "" : operation.operation;
     if (!outline.hasVariables) return kind + outline.digest;
-    const makeTexts = () => new VariableTexts(coercedVariables(variableValues), this.#writeVariable);
+    const makeTexts = () => new VariableTexts(coercedVariables(variableValues), this.writeVariable);
     return kind + outline.digest + getOrMake(this.#values, variableValues, makeTexts).of(outline);
   }
 
@@ -160,13 +157,10 @@ export class Outlines {
 
 /** The arguments of a field that its key contains, where it does not contain all of them. */
 export class KeyedArguments {
-  readonly #paths: readonly (readonly string[])[];
   /** By nodes, which have an outline for each field that asks: the object that stands for them. */
   readonly #owners = new WeakMap<object, object>();
 
-  constructor(paths: readonly (readonly string[])[]) {
-    this.#paths = paths;
-  }
+  constructor(private readonly paths: readonly (readonly string[])[]) {}
 
   ownerOf(nodes: object): object {
     return getOrMake(this.#owners, nodes, () => ({}));
@@ -174,7 +168,7 @@ export class KeyedArguments {
 
   /** Returns the places of variables in a value. Undefined: the key does not contain it. */
   placesIn(value: ValueNode, at: readonly string[], draft: Draft): string | undefined {
-    if (this.#paths.some((steps) => steps.every((step, nth) => step === at[nth]))) return draft.placesIn(value);
+    if (this.paths.some((steps) => steps.every((step, nth) => step === at[nth]))) return draft.placesIn(value);
     if (value.kind !== "ObjectValue") return undefined;
     const places = value.fields.flatMap((field) => {
       const place = this.placesIn(field.value, [...at, field.name.value], draft);
@@ -261,16 +255,14 @@ const NO_NAMES: ReadonlySet<string> = new Set();
 const NO_PARTS: readonly Outline[] = [];
 
 class VariableTexts {
-  readonly #values: Readonly<Record<string, unknown>>;
-  readonly #write: ValueWriter;
   readonly #ofVariables = new Map<string, string>();
   /** Returns the text, or throws why there is none: those who need it are told at once. */
   readonly #ofOutlines = new Map<Outline, () => string>();
 
-  constructor(values: Readonly<Record<string, unknown>>, write: ValueWriter) {
-    this.#values = values;
-    this.#write = write;
-  }
+  constructor(
+    private readonly values: Readonly<Record<string, unknown>>,
+    private readonly write: ValueWriter,
+  ) {}
 
   of(outline: Outline): string {
     return getOrMake(this.#ofOutlines, outline, () => this.#attempt(outline))();
@@ -299,7 +291,7 @@ class VariableTexts {
   }
 
   #textOf(name: string): string {
-    const text = this.#write(Object.hasOwn(this.#values, name) ? [name, this.#values[name]] : [name], 0);
+    const text = this.write(Object.hasOwn(this.values, name) ? [name, this.values[name]] : [name], 0);
     return text.length > MAX_VARIABLE_LENGTH ? digestOf(text) : text;
   }
 }

@@ -15,17 +15,16 @@ import { type FieldRoots, keyOf, knownTagsOf, pathsIn } from "../compile/field-r
  * not remembered, since objects can change.
  */
 export class FieldKeys {
-  readonly #rule: FieldRule;
-  readonly #parts: KeyParts;
   readonly #inputs: readonly Path[] | undefined;
   /** The one property that most keys are made from: it is looked up as it is if it is a string. */
   readonly #single: Single | undefined;
   readonly #memo: Memo;
   readonly #slot: number;
 
-  constructor(rule: FieldRule, parts: KeyParts) {
-    this.#rule = rule;
-    this.#parts = parts;
+  constructor(
+    private readonly rule: FieldRule,
+    private readonly parts: KeyParts,
+  ) {
     this.#inputs = inputsOf(rule);
     this.#single = singleOf(this.#inputs, rule);
     const isOfSource = this.#single?.root === "source";
@@ -76,14 +75,14 @@ export class FieldKeys {
     identity: Identity | undefined,
     row: Row | undefined,
   ): KnownKey {
-    const { coordinate, knownTags } = this.#rule;
-    const { keys, requestStates } = this.#parts;
+    const { coordinate, knownTags } = this.rule;
+    const { keys, requestStates } = this.parts;
     const { budget } = requestStates.execution(roots.info, requestStates.observerOf(roots.context));
     budget.checkKeys(coordinate);
-    const key = keyOf(this.#rule, roots, identity, keys);
+    const key = keyOf(this.rule, roots, identity, keys);
     budget.addKey(key);
     for (const template of knownTags) budget.addCombinations(combinationsIn(template, roots), coordinate);
-    const known = new KnownKey(key, knownTagsOf(this.#rule, roots, identity, keys), row);
+    const known = new KnownKey(key, knownTagsOf(this.rule, roots, identity, keys), row);
     if (row !== undefined) this.#memo.remember(known, this.#slot);
     return known;
   }
@@ -100,7 +99,7 @@ export class FieldKeys {
       if (text === undefined || part === undefined) return undefined;
       text += part;
     }
-    const { queryUse, declaresSelection } = this.#rule;
+    const { queryUse, declaresSelection } = this.rule;
     if (text === undefined || !declaresSelection) return text;
     const selection = memoText(queryUse.selectionText(roots.info));
     return selection === undefined ? undefined : text + selection;

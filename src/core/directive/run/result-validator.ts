@@ -43,11 +43,8 @@ import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/r
 export class ResultValidator implements Validator {
   /** Schemas that are derived from one, such as one per role, have types of their own. */
   readonly #checks = new WeakMap<GraphQLOutputType, Check | undefined>();
-  readonly #resolvers: Pick<KnownResolvers, "has">;
 
-  constructor(resolvers: Pick<KnownResolvers, "has">) {
-    this.#resolvers = resolvers;
-  }
+  constructor(private readonly resolvers: Pick<KnownResolvers, "has">) {}
 
   /**
    * Returns whether a value in memory has no mistake, whatever is selected of it. False:
@@ -64,7 +61,7 @@ export class ResultValidator implements Validator {
 
   #checkOf(type: GraphQLOutputType, schema: GraphQLSchema): Check | undefined {
     if (this.#checks.has(type)) return this.#checks.get(type);
-    const check = orNothing(() => compile(type, { schema, resolvers: this.#resolvers, compiled: new WeakMap() }));
+    const check = orNothing(() => compile(type, { schema, resolvers: this.resolvers, compiled: new WeakMap() }));
     // An executor of its own may pass no type at all.
     orNothing(() => this.#checks.set(type, check));
     return check;

@@ -9,13 +9,10 @@ import { checkOf, type Key } from "../../keys/key.js";
  * its own readers get the error itself.
  */
 export class Failures {
-  readonly #packing: Pick<Packing, "errors">;
   /** By the name of the key. */
   readonly #caught = new LRUCache<string, { readonly id: string; readonly thrown: Thrown }>({ max: MAX_CAUGHT });
 
-  constructor(packing: Pick<Packing, "errors">) {
-    this.#packing = packing;
-  }
+  constructor(private readonly packing: Pick<Packing, "errors">) {}
 
   /**
    * Describes what a load of `key` threw. Without a copy of it, if nobody else may get it, or if
@@ -25,7 +22,7 @@ export class Failures {
     const description = { of: checkOf(key), id: randomBytes(8).toString("base64url") };
     let copy: unknown;
     try {
-      if (thrown !== null) copy = this.#packing.errors.encode(thrown.error, MAX_BYTES);
+      if (thrown !== null) copy = this.packing.errors.encode(thrown.error, MAX_BYTES);
     } catch (cause) {
       this.catch(description.id, thrown, key);
       refuse(cause);
@@ -48,7 +45,7 @@ export class Failures {
     const { of, id, copy } = JSON.parse(Buffer.from(description).toString("utf8")) as Record<string, unknown>;
     if (of !== checkOf(key)) return undefined;
     if (typeof id !== "string") throw new TypeError("expected the id of a failure");
-    if (copy !== undefined) return { id, thrown: { error: this.#packing.errors.decode(copy as string) } };
+    if (copy !== undefined) return { id, thrown: { error: this.packing.errors.decode(copy as string) } };
     const caught = this.#caught.get(key.name);
     return { id, thrown: caught?.id === id ? caught.thrown : undefined };
   }

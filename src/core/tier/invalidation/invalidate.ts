@@ -23,7 +23,6 @@ import type { WorkUnderWay } from "../tick/work-under-way.js";
  * whose keys of the coordinate have another one take all of them for invalidated.
  */
 export class Invalidation {
-  readonly #parts: InvalidationParts;
   /** For those who remember what they have read. */
   readonly made = new RecentInvalidations();
   readonly unconfirmed = new UnconfirmedInvalidations();
@@ -33,9 +32,7 @@ export class Invalidation {
   #isRetrying = false;
   #isClosed = false;
 
-  constructor(parts: InvalidationParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: InvalidationParts) {}
 
   /** On the clock of this process. Undefined if there are none. */
   get unconfirmedSinceAt(): number | undefined {
@@ -52,7 +49,7 @@ export class Invalidation {
       await this.#applyOrRetry(names, kind, cause);
       if (kind === "hard") await this.#holdOff(names);
     };
-    return this.#parts.underWay.add(run().catch(rejectUnconfirmed));
+    return this.parts.underWay.add(run().catch(rejectUnconfirmed));
   }
 
   clear(kind: InvalidatingKind, cause: InvalidationCause): Promise<void> {
@@ -66,7 +63,7 @@ export class Invalidation {
    * unavailable store does not prevent the write.
    */
   async around<T>(names: InvalidationNames, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
-    const { clock, invalidations, settings } = this.#parts;
+    const { clock, invalidations, settings } = this.parts;
     const writer = newWriterId();
     const guardMs = settings.writeGuardMs;
     await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
@@ -106,7 +103,7 @@ export class Invalidation {
 
   /** Resolves when none is unconfirmed, or after `untilAt`. */
   async settled(untilAt: number): Promise<void> {
-    const { clock } = this.#parts;
+    const { clock } = this.parts;
     while (!this.#isClosed && clock.now() < untilAt && this.unconfirmed.size > 0)
       await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve, true));
   }
@@ -137,19 +134,19 @@ export class Invalidation {
 
   /** Once everything has to be invalidated, this process serves nothing that it knows anyway. */
   #preempt(names: InvalidationNames, kind: InvalidatingKind): void {
-    if (!this.unconfirmed.isClear) this.#parts.invalidations.preempt(this.#invalidatedBy(names), kind);
+    if (!this.unconfirmed.isClear) this.parts.invalidations.preempt(this.#invalidatedBy(names), kind);
   }
 
   /** Adds the coordinates with keys in another form: which of those are meant is not known. */
   #inThisProcess(names: InvalidationNames): InvalidationNames {
     const { keys, coordinates = [] } = names;
-    const others = keys.filter((key) => this.#parts.variants.hasOtherForm(key.coordinate, key.form));
+    const others = keys.filter((key) => this.parts.variants.hasOtherForm(key.coordinate, key.form));
     if (others.length === 0) return names;
     return { ...names, coordinates: [...new Set([...coordinates, ...others.map((key) => key.coordinate)])] };
   }
 
   #invalidatedBy({ keys, tags, coordinates = [], isClear = false }: InvalidationNames): Invalidated {
-    const { entry, anyOf, coordinate, everything } = this.#parts.keys.subjects;
+    const { entry, anyOf, coordinate, everything } = this.parts.keys.subjects;
     const forms = new Map(keys.map((key) => [`${key.form} ${key.coordinate}`, key]));
     const holders = new Set(keys.map((key) => key.coordinate));
     return {
@@ -168,16 +165,16 @@ export class Invalidation {
   #namesOf(keys: readonly EntryIdentity[]): readonly string[] {
     const names = keys.flatMap((key) => [
       key.name,
-      ...this.#parts.variants
+      ...this.parts.variants
         .declared(key.coordinate)
-        .flatMap(({ id, form }) => (form === key.form ? [this.#parts.keys.nameUnder(key, id)] : [])),
+        .flatMap(({ id, form }) => (form === key.form ? [this.parts.keys.nameUnder(key, id)] : [])),
     ]);
     return [...new Set(names)];
   }
 
   /** Publishes how that has ended. */
   async #apply(names: InvalidationNames, kind: InvalidatingKind, cause: InvalidationCause): Promise<void> {
-    const { clock, channel, invalidations, store } = this.#parts;
+    const { clock, channel, invalidations, store } = this.parts;
     const { keys, tags, coordinates = [], isClear = false } = names;
     const beganAt = clock.now();
     let isConfirmed = false;
@@ -204,11 +201,11 @@ export class Invalidation {
 
   /** A lagging replica of the database may still return the old value. */
   async #holdOff(names: InvalidationNames): Promise<void> {
-    const { replicaLagMs } = this.#parts.settings;
+    const { replicaLagMs } = this.parts.settings;
     if (replicaLagMs === 0) return;
     try {
       const mark = { writer: newWriterId(), guardMs: replicaLagMs };
-      await this.#parts.invalidations.append({ kind: "begin", ...this.#invalidatedBy(names), ...mark });
+      await this.parts.invalidations.append({ kind: "begin", ...this.#invalidatedBy(names), ...mark });
     } catch (error) {
       this.#retryLater(this.#inThisProcess(names));
       throw error;
@@ -216,7 +213,7 @@ export class Invalidation {
   }
 
   #retryLater(names: InvalidationNames): void {
-    const { clock } = this.#parts;
+    const { clock } = this.parts;
     if (this.unconfirmed.size === 0) this.#unconfirmedSinceAt = clock.now();
     if (this.unconfirmed.add(names, this.#invalidatedBy(names).subjects)) this.#reportOverflow();
     if (this.unconfirmed.size > 0 && !this.#isClosed)
@@ -243,7 +240,7 @@ export class Invalidation {
       "CACHED_STORE_UNAVAILABLE",
       `more than ${MAX_NAMES} keys or tags were invalidated that the store has not confirmed; everything under the prefix is invalidated instead, and this process loads without the store until that is confirmed; check the store`,
     );
-    this.#parts.channel.publish({ name: "invalidations.overflowed", error });
+    this.parts.channel.publish({ name: "invalidations.overflowed", error });
   }
 }
 

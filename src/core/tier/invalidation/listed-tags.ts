@@ -38,23 +38,21 @@ export const MAX_OF_CLIENTS = 2_000;
 const MAX_OF_CODE = 20_000;
 
 class Minute {
-  readonly #clock: Clock;
-  readonly #max: number;
   #endsAt = Number.NEGATIVE_INFINITY;
   #taken = 0;
 
-  constructor(clock: Clock, max: number) {
-    this.#clock = clock;
-    this.#max = max;
-  }
+  constructor(
+    private readonly clock: Clock,
+    private readonly max: number,
+  ) {}
 
   take(count: number): boolean {
-    const now = this.#clock.now();
+    const now = this.clock.now();
     if (now >= this.#endsAt) {
       this.#endsAt = now + 60_000;
       this.#taken = 0;
     }
-    if (this.#taken + count > this.#max) return false;
+    if (this.#taken + count > this.max) return false;
     this.#taken += count;
     return true;
   }

@@ -9,7 +9,6 @@ import { TickBatch } from "../tick/tick-batch.js";
 
 /** Renews the leases of the loads of this process, and releases them. */
 export class HeldLeases {
-  readonly #parts: HeldLeasesParts;
   readonly #times: LeaseTimes;
   /** The loads whose leases are renewed, by token. */
   readonly #byToken = new Map<string, InFlightLoad>();
@@ -19,8 +18,7 @@ export class HeldLeases {
   #isRenewing = false;
   #isClosed = false;
 
-  constructor(parts: HeldLeasesParts) {
-    this.#parts = parts;
+  constructor(private readonly parts: HeldLeasesParts) {
     const { leaseMs, storeTimeoutMs } = parts.settings;
     // Longer than `acquire` of the FailOpenStore waits: five budgets for many keys, and up to three
     // times as long in a busy process.
@@ -38,7 +36,7 @@ export class HeldLeases {
    */
   timesFor(count: number): LeaseTimes {
     if (count < MANY_LEASES) return this.#times;
-    const { leaseMs, storeTimeoutMs } = this.#parts.settings;
+    const { leaseMs, storeTimeoutMs } = this.parts.settings;
     return { ...this.#times, leaseMs: leaseMs + Math.ceil((count / 100) * storeTimeoutMs) };
   }
 
@@ -47,7 +45,7 @@ export class HeldLeases {
     this.#byToken.set(inFlight.token, inFlight);
     // A tick with thousands of keys takes many batches: when its loads begin, its leases may
     // already be due.
-    this.#renewAt(inFlight.askedAt + this.#parts.settings.leaseMs / 3);
+    this.#renewAt(inFlight.askedAt + this.parts.settings.leaseMs / 3);
   }
 
   remove({ token }: InFlightLoad): void {
@@ -65,7 +63,7 @@ export class HeldLeases {
 
   /** A lease that is not held any more is not affected. */
   async #release(release: Release, retryMs: number): Promise<void> {
-    const { clock, settings } = this.#parts;
+    const { clock, settings } = this.parts;
     const isReleased = await this.#releases.add(release).catch(() => false);
     if (isReleased || retryMs >= settings.leaseMs || this.#isClosed) return;
     clock.after(retryMs, () => void (this.#isClosed || this.#release(release, 2 * retryMs)));
@@ -80,7 +78,7 @@ export class HeldLeases {
 
   /** Renewals of thousands of leases take time and never overlap. */
   #renewAt(dueAt: number): void {
-    const { clock } = this.#parts;
+    const { clock } = this.parts;
     if (this.#isRenewing || this.#isClosed || dueAt >= this.#dueAt) return;
     this.#renewTimer?.();
     this.#dueAt = dueAt;
@@ -89,7 +87,7 @@ export class HeldLeases {
 
   /** Renews all leases, except of loads that exceed their time limit. Never rejects. */
   async #renew(): Promise<void> {
-    const { clock, store, channel, settings } = this.#parts;
+    const { clock, store, channel, settings } = this.parts;
     this.#dueAt = Number.POSITIVE_INFINITY;
     const now = clock.now();
     for (const [token, { startedAt }] of this.#byToken)

@@ -17,7 +17,6 @@ import { Settlement, type SettlementParts } from "./settlement.js";
 
 /** Acquires the leases of this process, and runs the loads. */
 export class Leases {
-  readonly #parts: LeasesParts;
   readonly held: HeldLeases;
   readonly settlement: Settlement;
   readonly #leaseRequests: TickBatch<QueuedRequest, Grant | Acquired>;
@@ -28,9 +27,8 @@ export class Leases {
   /** The coordinates whose loads, in any process, were seen to add tags to their results. */
   readonly taggedByLoads = new Set<string>();
 
-  constructor(parts: LeasesParts) {
+  constructor(private readonly parts: LeasesParts) {
     const { longTick } = parts;
-    this.#parts = parts;
     this.held = new HeldLeases(parts);
     this.settlement = new Settlement(parts, this.held);
     this.#leaseRequests = new TickBatch(longTick, (requests) => this.#acquire(requests), longTick);
@@ -45,8 +43,8 @@ export class Leases {
     const id = idOf(leaseRequest);
     const same = this.#ofTick.get(id);
     if (same !== undefined) return same;
-    const queued = { ...leaseRequest, askedAt: this.#parts.clock.now() };
-    const acquired = this.#parts.underWay.add(
+    const queued = { ...leaseRequest, askedAt: this.parts.clock.now() };
+    const acquired = this.parts.underWay.add(
       this.#leaseRequests.addThen(queued, (answer) => this.#use(queued, answer)),
     );
     this.#ofTick.set(id, acquired);
@@ -58,15 +56,15 @@ export class Leases {
    * off. Returns whether the value was stored. Never rejects.
    */
   async adopt(request: ReadRequest, lease: Lease): Promise<boolean> {
-    const { store, modes, clock } = this.#parts;
+    const { store, modes, clock } = this.parts;
     const { name, coordinate } = request.key;
     const readAt = clock.now();
     const read = await store.read([name]);
     const [reading] = read.readings;
     if (reading?.kind !== "read" || reading.entry?.gen !== lease.gen) return false;
     // An invalidation by tag, or of the whole field, does not end the lease.
-    if (!(await prepareFor(read, this.#parts))) return false;
-    if (!isCurrentAt(request, reading.entry, reading.entry.leasePosition ?? 0, this.#parts)) return false;
+    if (!(await prepareFor(read, this.parts))) return false;
+    if (!isCurrentAt(request, reading.entry, reading.entry.leasePosition ?? 0, this.parts)) return false;
     const { token } = lease;
     if (modes.isOff(coordinate)) {
       // Its worker may end when this call has.
@@ -92,7 +90,7 @@ export class Leases {
   }
 
   async #acquire(queued: readonly QueuedRequest[]): Promise<readonly (Grant | Acquired)[]> {
-    const { invalidations, store, holder } = this.#parts;
+    const { invalidations, store, holder } = this.parts;
     this.#ofTick.clear();
     // A caller that has not read the store, such as one that sets a value.
     if (invalidations.origin === undefined) await invalidations.follow();
@@ -113,7 +111,7 @@ export class Leases {
 
   /** Returns why no lease is requested. Undefined: one is. */
   #refusalOf(request: ReadRequest, origin: ClockOrigin | undefined): Acquired | undefined {
-    const { invalidations, sharing } = this.#parts;
+    const { invalidations, sharing } = this.parts;
     const { name } = request.key;
     if (sharing.isReached(name)) return { kind: "limited", isOver: sharing.untilChanged(name) };
     if (invalidations.isWritten(request, invalidations.storeNow)) return { kind: "write-in-progress" };
@@ -121,7 +119,7 @@ export class Leases {
   }
 
   #use(queued: QueuedRequest, grant: Grant | Acquired): Acquired {
-    const { sharing } = this.#parts;
+    const { sharing } = this.parts;
     const { request, isRefresh } = queued;
     const { key } = request;
     if (grant.kind === "busy") {
@@ -142,7 +140,7 @@ export class Leases {
    * lease goes with it, so it is not renewed here.
    */
   #enqueue(queued: QueuedRequest, lease: Lease): Acquired | undefined {
-    const { channel, clock, loads, packing, underWay, settings } = this.#parts;
+    const { channel, clock, loads, packing, underWay, settings } = this.parts;
     const { refreshQueue } = settings;
     const { request } = queued;
     // A worker could not tell that the source is of one caller.
@@ -163,14 +161,14 @@ export class Leases {
   }
 
   /** Starts a load. The refresh of a PUBLIC value must not depend on who has found it stale. */
-  #startLoad(queued: QueuedRequest, lease: Lease, startedAt: number = this.#parts.clock.now()): InFlightLoad {
+  #startLoad(queued: QueuedRequest, lease: Lease, startedAt: number = this.parts.clock.now()): InFlightLoad {
     const load = (): InFlightLoad => this.#load(queued, lease, startedAt);
     const isAnyones = queued.isRefresh && queued.request.policy.scope === "PUBLIC";
     return isAnyones ? outsideOfRequests.runInAsyncScope(load) : load();
   }
 
   #load(queued: QueuedRequest, lease: Lease, startedAt: number): InFlightLoad {
-    const { loads, sharing, underWay, settings } = this.#parts;
+    const { loads, sharing, underWay, settings } = this.parts;
     const { request, isRefresh } = queued;
     const { gen } = lease;
     if (request.trace !== undefined) request.trace.gen = gen;

@@ -45,26 +45,22 @@ import { TickBatch } from "../tick/tick-batch.js";
 
 /** Bounds the loads of each key, and shares those without a lease, by the table above. */
 export class LoadSharing {
-  readonly #clock: Clock;
-  readonly #settings: Pick<TierSettings, "leaseMs" | "nestedWaitMs">;
   readonly #byKey = new Map<string, KeyLoads>();
   /** The first loads of a tick start together, so that a source can batch them. */
   readonly #starting: TickBatch<KeyLoads, unknown>;
 
   constructor(
-    clock: Clock,
+    private readonly clock: Clock,
     longTick: Pick<LongTick, "afterTick">,
-    settings: Pick<TierSettings, "leaseMs" | "nestedWaitMs">,
+    private readonly settings: Pick<TierSettings, "leaseMs" | "nestedWaitMs">,
   ) {
-    this.#clock = clock;
-    this.#settings = settings;
     this.#starting = new TickBatch(longTick, async (all) => all.map((loads) => this.#start(loads)));
   }
 
   /** Counts a load of `key` that begins now and runs until `ended`, which never rejects. */
   add(key: string, ended: Promise<unknown>, hasLease = true): void {
     const loads = this.#loadsOf(key);
-    const load = { startedAt: this.#clock.now(), hasLease };
+    const load = { startedAt: this.clock.now(), hasLease };
     loads.running.add(load);
     void ended.then(() => {
       loads.running.delete(load);
@@ -83,7 +79,7 @@ export class LoadSharing {
     const loads = this.#loadsOf(key);
     if (loads.changed === undefined) {
       loads.changed = new Deferred();
-      const cancel = this.#clock.after(RECHECK_MS, loads.changed.resolve, true);
+      const cancel = this.clock.after(RECHECK_MS, loads.changed.resolve, true);
       void loads.changed.promise.then(() => {
         cancel();
         loads.changed = undefined;
@@ -99,11 +95,11 @@ export class LoadSharing {
    * failure that concerns only the caller of another request is never returned.
    */
   async share(request: ReadRequest, isNested: boolean, begin: Begin): Promise<SharedLoad> {
-    const { nestedWaitMs } = this.#settings;
+    const { nestedWaitMs } = this.settings;
     for (let nth = 0; nth < MAX_LOADS_OF_OTHERS; nth++) {
       const load = this.#nextLoad(request, begin);
       const leave = load.waiters.add(request.caller ?? (isNested ? PATIENT : undefined));
-      if (isNested && !(await within(this.#clock, load.turn.promise, { ms: nestedWaitMs, otherwise: () => false }))) {
+      if (isNested && !(await within(this.clock, load.turn.promise, { ms: nestedWaitMs, otherwise: () => false }))) {
         // The running load may wait for this reader, so the reader cannot wait for it any longer.
         leave();
         break;
@@ -145,7 +141,7 @@ export class LoadSharing {
 
   /** Returns the loads that count: one that has run for `leaseMs` may never end. */
   #countedOf(loads: KeyLoads | undefined): RunningLoad[] {
-    const since = this.#clock.now() - this.#settings.leaseMs;
+    const since = this.clock.now() - this.settings.leaseMs;
     return [...(loads?.running ?? [])].filter(({ startedAt }) => startedAt > since);
   }
 

@@ -26,14 +26,13 @@ import { ABANDONED, type HeldLeases, type InFlightLoad, type LeaseEnd } from "./
 
 /** Stores what loads under a lease return, or says how the lease ends. */
 export class Settlement {
-  readonly #parts: SettlementParts;
-  readonly #held: HeldLeases;
   readonly #room = new ByteRoom();
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
 
-  constructor(parts: SettlementParts, held: HeldLeases) {
-    this.#parts = parts;
-    this.#held = held;
+  constructor(
+    private readonly parts: SettlementParts,
+    private readonly held: HeldLeases,
+  ) {
     this.#storeRequests = new TickBatch(parts.clock, (requests) => parts.store.storeValues(requests));
   }
 
@@ -43,22 +42,22 @@ export class Settlement {
     try {
       const end = this.#endOf(inFlight, loaded);
       if (end === undefined) isStored = await this.#store(inFlight, loaded as LoadedValue);
-      else await this.#held.release(inFlight, end);
+      else await this.held.release(inFlight, end);
     } catch (error) {
       // The store failed, which it reports itself, or the value could not be packed or tagged.
       // Releases the lease, so that other processes do not wait for it to expire.
       const isUnusable = error instanceof CachedError && error.code === "CACHED_KEY_UNUSABLE";
       if (isUnusable) this.#reportRefused(inFlight.request, error);
-      await this.#held.release(inFlight, isUnusable ? this.#unkept(inFlight, loaded.loadMs) : ABANDONED);
+      await this.held.release(inFlight, isUnusable ? this.#unkept(inFlight, loaded.loadMs) : ABANDONED);
     }
-    this.#held.remove(inFlight);
+    this.held.remove(inFlight);
     return isStored;
   }
 
   /** Returns how the lease ends. Undefined: with the value, which can be stored. */
   #endOf(inFlight: InFlightLoad, loaded: Loaded): LeaseEnd | undefined {
     const { request, isRefresh } = inFlight;
-    const { modes, loads, packing, settings } = this.#parts;
+    const { modes, loads, packing, settings } = this.parts;
     const { refusal, loadMs } = loaded;
     if (loaded.isCallersOwn) {
       // If the loads fail for most callers, all of them load now, rather than one after the other.
@@ -87,7 +86,7 @@ export class Settlement {
 
   /** Describes an error. Reports one of which other processes cannot get an exact copy. */
   #describe({ error, forOthers = { error } }: FailedLoad, request: ReadRequest): Uint8Array {
-    const { failures, store } = this.#parts;
+    const { failures, store } = this.parts;
     return failures.write(forOthers, request.key, (cause) => {
       if (store.isShared !== false) this.#reportRefused(request, unshared(request.key.coordinate, cause));
     });
@@ -105,7 +104,7 @@ export class Settlement {
 
   /** For how long readers load for themselves after a load whose result is its callers' alone. */
   holdMsOf(loadMs: number): number {
-    return Math.min(Math.max(loadMs, MIN_SKIP_HOLD_MS), this.#parts.settings.errorBackoffMs);
+    return Math.min(Math.max(loadMs, MIN_SKIP_HOLD_MS), this.parts.settings.errorBackoffMs);
   }
 
   /** Returns whether the value is stored, and fresh. Rejects if it cannot be packed or tagged. */
@@ -131,17 +130,17 @@ export class Settlement {
           this.#reportRefused(inFlight.request, outlived(key.coordinate, loaded.loadMs));
       }
       // The store may not have received the value, or cannot take it.
-      if (request === undefined || outcome === "unavailable") await this.#held.release(inFlight);
+      if (request === undefined || outcome === "unavailable") await this.held.release(inFlight);
     } finally {
       this.#room.leave(size);
     }
-    this.#parts.channel.publish({ name: "write.finished", ...subjectOf(key), isStored, storedBytes });
+    this.parts.channel.publish({ name: "write.finished", ...subjectOf(key), isStored, storedBytes });
     return isStored;
   }
 
   /** Keeps in memory what the store has confirmed. */
   #keep(inFlight: InFlightLoad, loaded: LoadedValue, freshMs: number, subjects: readonly Subject[]): void {
-    const { memory, packing } = this.#parts;
+    const { memory, packing } = this.parts;
     const { request, grantedAt, position, askedAt } = inFlight;
     const { known, policy } = request;
     const { content, hint, loadMs } = loaded;
@@ -168,7 +167,7 @@ export class Settlement {
     subjects: readonly Subject[],
     room: Promise<void>,
   ): Promise<StoreRequest | undefined> {
-    const { clock, random: randomNow, invalidations, packing } = this.#parts;
+    const { clock, random: randomNow, invalidations, packing } = this.parts;
     const { gen, grantedAt, startedAt, position } = inFlight;
     const { key, policy } = inFlight.request;
     const { value, content, hint, settings, loadMs } = loaded;
@@ -205,7 +204,7 @@ export class Settlement {
    * a mistake, which is reported and must not take the place of the error.
    */
   #errorMaxAgeMs({ key, policy }: ReadRequest, error: unknown): number {
-    const { channel, settings, random } = this.#parts;
+    const { channel, settings, random } = this.parts;
     const { errorMaxAgeMs, errorBackoffMs } = settings;
     const { coordinate, kind } = key;
     const report = (problem: string, cause?: unknown): void => {
@@ -231,7 +230,7 @@ export class Settlement {
   }
 
   #reportRefused({ key }: ReadRequest, error: CachedError): void {
-    this.#parts.channel.publish({ name: "value.refused", ...subjectOf(key), error });
+    this.parts.channel.publish({ name: "value.refused", ...subjectOf(key), error });
   }
 }
 

@@ -9,18 +9,16 @@ import type { Wake } from "../../store/store.js";
  * with jitter.
  */
 export class Waiting {
-  readonly #clock: Clock;
-  readonly #random: Random;
   readonly #byKey = new Multimap<string, Watch>();
   /** The next poll of each window, by the number of the window. */
   readonly #polls = new Map<number, Poll>();
   /** As far as the last wait has shown. A store may send none, or a connection break unnoticed. */
   #doMessagesArrive = false;
 
-  constructor(clock: Clock, random: Random) {
-    this.#clock = clock;
-    this.#random = random;
-  }
+  constructor(
+    private readonly clock: Clock,
+    private readonly random: Random,
+  ) {}
 
   /**
    * Starts watching `key`, before the reader requests the lease (interleaving 3 of PROTOCOL.md),
@@ -40,7 +38,7 @@ export class Waiting {
     watch.wasPolled = false;
     if (missed !== undefined) return Promise.resolve(missed);
     const firstMs = this.#doMessagesArrive ? LATE_FIRST_POLL_MS : FIRST_POLL_MS;
-    const pollMs = Math.min(firstMs * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
+    const pollMs = Math.min(firstMs * 2 ** round, MAX_POLL_MS) * (0.75 + this.random() / 2);
     watch.isPollNext = pollMs < maxMs;
     const poll = this.#pollIn(Math.max(0, Math.min(pollMs, maxMs)));
     poll.watches.push(watch);
@@ -52,7 +50,7 @@ export class Waiting {
 
   /** Returns the poll of the window that ends in `delayMs`: then, or up to a window earlier. */
   #pollIn(delayMs: number): Poll {
-    const dueAt = this.#clock.now() + delayMs;
+    const dueAt = this.clock.now() + delayMs;
     const window = Math.floor(dueAt / POLL_WINDOW_MS);
     const next = this.#polls.get(window);
     if (next !== undefined && next.dueAt <= dueAt) return next;
@@ -62,7 +60,7 @@ export class Waiting {
       if (this.#polls.get(window) === poll) this.#polls.delete(window);
       for (const watch of poll.watches) if (watch.dueAt === dueAt) wakeOne(watch, { kind: "poll" });
     };
-    this.#clock.after(delayMs, wake, true);
+    this.clock.after(delayMs, wake, true);
     return poll;
   }
 

@@ -26,7 +26,6 @@ import { ValueSize } from "./value-size.js";
  * head by itself, and listens to messages.
  */
 export class Memory {
-  readonly #parts: MemoryParts;
   readonly #sizes = new ValueSize();
   readonly #memos: Memos;
   readonly #invalidations: InvalidationClock;
@@ -38,8 +37,7 @@ export class Memory {
   #isClosed = false;
   #cancelPoll: Cancel = () => undefined;
 
-  constructor(parts: MemoryParts) {
-    this.#parts = parts;
+  constructor(private readonly parts: MemoryParts) {
     this.#invalidations = parts.invalidations;
     this.#memos = parts.memos;
     this.#maxStalenessMs = parts.settings.maxStalenessMs;
@@ -51,18 +49,18 @@ export class Memory {
   }
 
   now(): number {
-    return this.#parts.clock.now();
+    return this.parts.clock.now();
   }
 
   get status(): MemoryStatus {
     const { asOf } = this.#invalidations;
     const confirmedAt = asOf === Number.NEGATIVE_INFINITY ? undefined : asOf;
-    return { bytes: this.#memos.bytes, maxBytes: this.#parts.settings.maxBytes, confirmedAt };
+    return { bytes: this.#memos.bytes, maxBytes: this.parts.settings.maxBytes, confirmedAt };
   }
 
   /** Whether values count without a question, as what is known is not older than allowed. */
   get isLive(): boolean {
-    return this.#maxStalenessMs > 0 && this.#parts.clock.now() - this.#invalidations.asOf < this.#maxStalenessMs;
+    return this.#maxStalenessMs > 0 && this.parts.clock.now() - this.#invalidations.asOf < this.#maxStalenessMs;
   }
 
   /**
@@ -73,7 +71,7 @@ export class Memory {
     const { until } = known;
     if (until === 0) return false;
     const invalidations = this.#invalidations;
-    const now = this.#parts.clock.now();
+    const now = this.parts.clock.now();
     if (this.#maxStalenessMs > 0) this.#keepPolling();
     const age = now - invalidations.asOf;
     if (age >= (invalidations.confirmedRead >= since ? MAX_AGE_MS : this.#maxStalenessMs)) return false;
@@ -138,7 +136,7 @@ export class Memory {
     const until = Math.floor(Math.min(freshUntilAt, earliestRefreshAt(entry, policy) - offsetMs));
     if (until <= readAt) return false;
     this.drop(known);
-    const { packing, settings } = this.#parts;
+    const { packing, settings } = this.parts;
     const copies = copiesOf(value, content, policy, packing);
     const decode = copies === "decoded" ? decoderOf(content, packing) : undefined;
     const valueBytes = decode === undefined ? this.#sizes.of(value, content.length) : content.length;
@@ -168,14 +166,14 @@ export class Memory {
     this.#idlePolls = 0;
     if (this.#isPolling) return;
     this.#isPolling = true;
-    this.#polledAt = this.#parts.clock.now();
+    this.#polledAt = this.parts.clock.now();
     this.#pollLater();
   }
 
   #pollLater(): void {
     if (this.#isClosed) return;
-    const waitMs = Math.max(0, this.#pollDueAt - this.#parts.clock.now());
-    this.#cancelPoll = this.#parts.clock.after(waitMs, () => void this.#pollIfDue());
+    const waitMs = Math.max(0, this.#pollDueAt - this.parts.clock.now());
+    this.#cancelPoll = this.parts.clock.after(waitMs, () => void this.#pollIfDue());
   }
 
   async #pollIfDue(): Promise<void> {
@@ -185,7 +183,7 @@ export class Memory {
       return;
     }
     // A read may have confirmed something meanwhile.
-    if (this.#parts.clock.now() >= this.#pollDueAt) await this.#poll();
+    if (this.parts.clock.now() >= this.#pollDueAt) await this.#poll();
     this.#pollLater();
   }
 
@@ -195,10 +193,10 @@ export class Memory {
 
   /** Confirms what this process knows by a read of nothing but the head. Never rejects. */
   async #poll(): Promise<void> {
-    const { store, invalidations } = this.#parts;
-    const sentAt = this.#parts.clock.now();
+    const { store, invalidations } = this.parts;
+    const sentAt = this.parts.clock.now();
     this.#polledAt = sentAt;
-    if (await prepareFor(await store.read([]), this.#parts)) invalidations.confirm(sentAt);
+    if (await prepareFor(await store.read([]), this.parts)) invalidations.confirm(sentAt);
   }
 
   /** Of a message. Without `maxStalenessMs`, the next read asks for what is new. */

@@ -42,11 +42,9 @@ export class Reads implements ReadPath {
   readonly invalidations: InvalidationClock;
   /** The next read's number. What it confirms counts for those who began before it was sent. */
   nextRead = 1;
-  readonly #parts: ReadParts;
   #tick: Tick | undefined;
 
-  constructor(parts: ReadParts) {
-    this.#parts = parts;
+  constructor(private readonly parts: ReadParts) {
     this.modes = parts.modes;
     this.memory = parts.memory;
     this.loads = parts.loads;
@@ -57,7 +55,7 @@ export class Reads implements ReadPath {
 
   /** Whether nothing forbids to read, and the caller is not part of a load. */
   get isPlain(): boolean {
-    const { unconfirmed } = this.#parts;
+    const { unconfirmed } = this.parts;
     return this.modes.isUnrestricted && unconfirmed.allowReads && (this.loads.running === 0 || !this.loads.isEnclosing);
   }
 
@@ -118,7 +116,7 @@ export class Reads implements ReadPath {
 
   #openTick(): Tick {
     if (this.#tick === undefined) {
-      const { clock } = this.#parts;
+      const { clock } = this.parts;
       const tick = new Tick(this.nextRead, clock.now());
       this.#tick = tick;
       clock.afterTick(() => void this.#readTick(tick));
@@ -129,7 +127,7 @@ export class Reads implements ReadPath {
   async #readTick(tick: Tick): Promise<void> {
     this.#tick = undefined;
     this.nextRead++;
-    const { store, clock, invalidations, unconfirmed, longTick, memory } = this.#parts;
+    const { store, clock, invalidations, unconfirmed, longTick, memory } = this.parts;
     tick.sentAt = clock.now();
     let read = await store.read([...tick.cells.keys()]);
     // Without a result, there is nothing to evaluate.
@@ -143,7 +141,7 @@ export class Reads implements ReadPath {
       isRead = clock !== undefined;
     }
     const isReady = !isRead || invalidations.isAt(read.clock);
-    const isPrepared = isReady || (await prepareFor(read, this.#parts));
+    const isPrepared = isReady || (await prepareFor(read, this.parts));
     tick.isRead = isRead && isPrepared;
     if (tick.isRead) invalidations.confirm(tick.sentAt, tick.nth);
     // Thousands of callers continue in turns, by whose end it has been read.
@@ -185,7 +183,7 @@ export class Reads implements ReadPath {
   async peek(request: ReadRequest): Promise<unknown> {
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
     const reading = await this.readingOf(request);
-    const verdict = verdictOf(request, reading, this.#parts);
+    const verdict = verdictOf(request, reading, this.parts);
     if (verdict.kind !== "serve" || verdict.freshness !== "fresh" || reading.kind === "failed") return undefined;
     const { entry, decoded } = verdict;
     const { now } = reading;
@@ -196,11 +194,11 @@ export class Reads implements ReadPath {
 
   /** What this process has invalidated meanwhile without a confirmation is not known. */
   #readingIn({ key, tags }: ReadRequest, { tick, reading }: Cell): Reading {
-    return tick.mayServe || !this.#parts.unconfirmed.has(key, tags) ? reading : FAILED;
+    return tick.mayServe || !this.parts.unconfirmed.has(key, tags) ? reading : FAILED;
   }
 
   #verdictOn(request: ReadRequest, cell: Cell): Verdict {
-    return verdictOf(request, this.#readingIn(request, cell), this.#parts, cell.readers > 1 ? cell : undefined);
+    return verdictOf(request, this.#readingIn(request, cell), this.parts, cell.readers > 1 ? cell : undefined);
   }
 
   #respond(
@@ -247,7 +245,7 @@ export class Reads implements ReadPath {
     }
     const { value, content, parts } = decoded;
     const { hint, subjects, freshness: own } = parts;
-    if (isStale || (isFresh && isDueEarly(entry, policy, now, this.#parts.random)))
+    if (isStale || (isFresh && isDueEarly(entry, policy, now, this.parts.random)))
       this.misses.refresh(request, entry, now, isSoft);
     const freshForMs = isFresh ? freshEndOf(entry, policy, own) - now : 0;
     this.responder.reportServed(request, outcomeOf(freshness, "hit"), freshForMs, now - entry.grantedAt, parts);
@@ -264,7 +262,7 @@ export class Reads implements ReadPath {
     const restriction = this.#restrictionOf(key);
     if (restriction !== undefined) return restriction;
     if (this.loads.enclosingKeys().has(key.name)) return "NESTED";
-    return this.#parts.unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
+    return this.parts.unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
   }
 
   #restrictionOf({ coordinate }: Key): BypassReason | undefined {
@@ -280,7 +278,7 @@ export class Reads implements ReadPath {
 
   /** Returns whether values like that of the request have tags derived from them. */
   hasResultTags({ key, tags }: Pick<ReadRequest, "key" | "tags">): boolean {
-    return tags.subjectsOf !== undefined || this.#parts.leases.taggedByLoads.has(key.coordinate);
+    return tags.subjectsOf !== undefined || this.parts.leases.taggedByLoads.has(key.coordinate);
   }
 }
 

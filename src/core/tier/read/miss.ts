@@ -64,9 +64,6 @@ export class Miss {
   #turns: Turns | undefined = undefined;
   /** The load that it has waited for last. */
   #awaited: AwaitedLoad | undefined = undefined;
-  readonly #start: MissStart;
-  readonly #parts: ReadParts;
-  readonly #path: ReadPath;
   readonly #isNested: boolean;
   /** Whether to serve the stale value at once unless this request wins the lease. */
   readonly #mayServeStale: boolean;
@@ -88,14 +85,11 @@ export class Miss {
   /** Made in the asynchronous context of `request`. */
   constructor(
     readonly request: ReadRequest,
-    start: MissStart,
-    parts: ReadParts,
-    path: ReadPath,
+    private readonly start: MissStart,
+    private readonly parts: ReadParts,
+    private readonly path: ReadPath,
   ) {
     this.deadlineAt = start.deadlineAt;
-    this.#start = start;
-    this.#parts = parts;
-    this.#path = path;
     this.#isNested = parts.loads.isEnclosing;
     this.#begunAt = parts.clock.now();
     this.#mayServeStale = start.freshness === "stale-while-revalidate";
@@ -108,8 +102,8 @@ export class Miss {
 
   /** Answers one of the requests that share the miss. Rejects with an error of the source only. */
   async answer(request: ReadRequest): Promise<unknown> {
-    const { clock, longTick } = this.#parts;
-    const { responder } = this.#path;
+    const { clock, longTick } = this.parts;
+    const { responder } = this.path;
     const { caller } = request;
     const nth = this.#sharers++;
     const askedAt = clock.now();
@@ -125,17 +119,17 @@ export class Miss {
   /** Watches the key before any lease is requested. */
   async #resolve(): Promise<Respond> {
     const request = this.request;
-    const { clock, modes, waiting } = this.#parts;
-    const { responder } = this.#path;
-    const { open, isJoinable } = this.#start;
-    let { freshness, entry: current } = this.#start;
+    const { clock, modes, waiting } = this.parts;
+    const { responder } = this.path;
+    const { open, isJoinable } = this.start;
+    let { freshness, entry: current } = this.start;
     open?.pending.add(this);
     if (isJoinable && freshness === "pending") this.#waitFor((current as Entry).gen);
     const watch = waiting.watch(request.key.name);
     try {
       const mayBeAbsent = open !== undefined && freshness === "absent" && request.mayExist !== undefined;
       if (mayBeAbsent && (await request.mayExist?.()) === false) return (sharer) => responder.respondNull(sharer);
-      let now = this.#start.now;
+      let now = this.start.now;
       let inFlight = current && this.#inFlightLoadOf(current);
       for (let round = 0; ; round++) {
         const end = this.#endWithoutLease(freshness, current);
@@ -157,7 +151,7 @@ export class Miss {
         }
         if (clock.now() >= this.deadlineAt)
           return this.#isNested ? this.#bypass("NESTED") : this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
-        const reading = await this.#path.readingOf(request);
+        const reading = await this.path.readingOf(request);
         if (modes.isOff(request.key.coordinate)) return this.#bypass("MODE_OFF");
         if (reading.kind === "failed") return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
         ({ entry: current, now } = reading);
@@ -179,8 +173,8 @@ export class Miss {
 
   /** Returns how a round ends in which no lease may be requested. */
   #endWithoutLease(freshness: Freshness, current: Entry | undefined): Respond | undefined {
-    const { loads } = this.#parts;
-    const { responder } = this.#path;
+    const { loads } = this.parts;
+    const { responder } = this.path;
     const { key, caller } = this.request;
     // No lease for a caller that has left: its load might fail with its abort.
     if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
@@ -198,7 +192,7 @@ export class Miss {
    * if that was not possible, or has not helped.
    */
   async #remove(entry: Entry, now: number): Promise<boolean> {
-    const { invalidations, store, channel, longestMs } = this.#parts;
+    const { invalidations, store, channel, longestMs } = this.parts;
     const { key } = this.request;
     if (this.#hasRemoved) return false;
     this.#hasRemoved = true;
@@ -218,7 +212,7 @@ export class Miss {
    * has the lease chain `gen`. Undefined: it waits for none.
    */
   #waitFor(gen: string | undefined): void {
-    const waiting = this.#start.open?.waiting;
+    const waiting = this.start.open?.waiting;
     if (waiting === undefined) return;
     const earlier = this.#waitsFor;
     if (earlier !== undefined && earlier !== gen && waiting.get(earlier) === this) waiting.delete(earlier);
@@ -237,8 +231,8 @@ export class Miss {
     if (isRefused && this.#isCurrent(entry, entry.leasePosition ?? 0))
       return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
     const { isForced } = this.request;
-    const left = isForced === true ? this.#start.superseded : isUsable ? entry : undefined;
-    return this.#parts.leases.acquire({
+    const left = isForced === true ? this.start.superseded : isUsable ? entry : undefined;
+    return this.parts.leases.acquire({
       request: this.request,
       supersededAt: this.#supersededAt,
       endsFreshness: this.#endsFreshness,
@@ -287,7 +281,7 @@ export class Miss {
    * meanwhile.
    */
   async #join(inFlight: InFlightLoad): Promise<Respond | undefined> {
-    const { responder } = this.#path;
+    const { responder } = this.path;
     const isOwn = inFlight.request === this.request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
     if (!isOwn) inFlight.waiters.addAll(this.waiters);
@@ -308,7 +302,7 @@ export class Miss {
     if (isOwn || isUnshared || loaded.kind === "failed") return this.#endOf(loaded, respond);
     if (hadEnded && isForWaitersOnly(this.request.policy, loaded)) return readAgain();
     const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
-    const state = tagsStateOf(this.request, inFlight, subjects, this.#parts);
+    const state = tagsStateOf(this.request, inFlight, subjects, this.parts);
     if (state === "current") return respond;
     // A load waits for another value, since what it returns is stored as fresh: see `#useEntry`.
     if (state === "stale" && !this.#isNested)
@@ -330,14 +324,14 @@ export class Miss {
   async #wait(watch: Watch, remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
     if (this.#mayServeStale) return this.#serveStale();
     this.#awaited = { request: "elsewhere", gen };
-    const { waiting, clock } = this.#parts;
+    const { waiting, clock } = this.parts;
     const woken = await waiting.wait(watch, round, Math.min(remainingMs + 1, this.deadlineAt - clock.now()));
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
     const { entry } = woken;
     // A wake-up does not carry the store's time. The entry was stored just now, so its age is that
     // of its load, and its failure is not over.
-    const { storeNow } = this.#parts.invalidations;
+    const { storeNow } = this.parts.invalidations;
     const now = entry.state === "value" ? entry.grantedAt + entry.loadMs : Math.min(storeNow, entry.untilAt - 1);
     return this.#useEntry(entry, this.#verdictOn(entry, now, true), "coalesced");
   }
@@ -358,7 +352,7 @@ export class Miss {
   }
 
   #verdictOn(entry: Entry | undefined, now: number, atAnyAge = false): Verdict {
-    return verdictOf(this.request, { kind: "read", entry, now }, this.#parts, undefined, atAnyAge);
+    return verdictOf(this.request, { kind: "read", entry, now }, this.parts, undefined, atAnyAge);
   }
 
   /**
@@ -393,7 +387,7 @@ export class Miss {
             ? Math.max(0, freshEndOf(served, this.request.policy, decoded.parts.freshness) - at)
             : 0;
         const ended = outcomeOf(freshness, outcome);
-        return this.#path.responder.shareDecoded(served, decoded, ended, freshForMs, at - served.grantedAt);
+        return this.path.responder.shareDecoded(served, decoded, ended, freshForMs, at - served.grantedAt);
       }
     }
   }
@@ -405,12 +399,12 @@ export class Miss {
   }
 
   #isCurrent(entry: Entry, position: number): boolean {
-    return isCurrentAt(this.request, entry, position, this.#parts);
+    return isCurrentAt(this.request, entry, position, this.parts);
   }
 
   #inFlightLoadOf(entry: Entry): InFlightLoad | undefined {
     if (entry.gen === "" || !this.#isCurrent(entry, entry.leasePosition ?? 0)) return undefined;
-    return this.#parts.leases.inFlightLoad(entry.gen, this.request.key);
+    return this.parts.leases.inFlightLoad(entry.gen, this.request.key);
   }
 
   /**
@@ -421,9 +415,9 @@ export class Miss {
     return async (request) => {
       if (request === this.request) return respondOwn(request);
       // All of them at once, not one after the other.
-      if (request.isOutdated?.() === true) return this.#path.responder.bypass(request, "UNCACHEABLE");
+      if (request.isOutdated?.() === true) return this.path.responder.bypass(request, "UNCACHEABLE");
       await released;
-      return this.#path.read(request, this.deadlineAt);
+      return this.path.read(request, this.deadlineAt);
     };
   }
 
@@ -433,23 +427,23 @@ export class Miss {
 
   /** Without a fallback: the store shows a failure in the place of a stale value that it has. */
   #respondFailedElsewhere(description: Uint8Array): Respond {
-    return (request) => this.#path.responder.respondFailedElsewhere(request, description);
+    return (request) => this.path.responder.respondFailedElsewhere(request, description);
   }
 
   #bypass(reason: BypassReason, isShareable = true): Respond {
-    return (request) => this.#path.responder.bypass(request, reason, isShareable);
+    return (request) => this.path.responder.bypass(request, reason, isShareable);
   }
 
   #fallBack(otherwise: Respond, outcome: "staleIfError" | "stale" = "staleIfError"): Respond {
     if (this.#fallback === undefined) return otherwise;
-    const verdict = this.#verdictOn(this.#fallback, this.#start.now, true);
+    const verdict = this.#verdictOn(this.#fallback, this.start.now, true);
     if (verdict.kind !== "serve") return otherwise;
-    const ageMs = this.#start.now - this.#fallback.grantedAt + this.#parts.clock.now() - this.#begunAt;
-    return this.#path.responder.shareDecoded(this.#fallback, verdict.decoded, outcome, 0, ageMs);
+    const ageMs = this.start.now - this.#fallback.grantedAt + this.parts.clock.now() - this.#begunAt;
+    return this.path.responder.shareDecoded(this.#fallback, verdict.decoded, outcome, 0, ageMs);
   }
 
   #untilDeadline<T>(promise: Promise<T>): Promise<T | undefined> {
-    const { clock } = this.#parts;
+    const { clock } = this.parts;
     return within(clock, promise, { ms: this.deadlineAt - clock.now(), otherwise: () => undefined });
   }
 }

@@ -13,22 +13,20 @@ import type { Cell } from "./tick.js";
  * are in `miss.ts`. What they return rejects with an error of the source only.
  */
 export class Misses {
-  readonly #parts: ReadParts;
-  readonly #path: ReadPath;
   readonly #refreshing = new Set<string>();
   readonly #open: OpenMisses = { pending: new Set(), waiting: new Map() };
 
-  constructor(parts: ReadParts, path: ReadPath) {
-    this.#parts = parts;
-    this.#path = path;
-  }
+  constructor(
+    private readonly parts: ReadParts,
+    private readonly path: ReadPath,
+  ) {}
 
   get waitingReaders(): number {
     return [...this.#open.pending].reduce((sum, { waiters }) => sum + waiters.count, 0);
   }
 
   bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
-    return this.#untilAborted(request, () => this.#path.responder.bypass(request, reason));
+    return this.#untilAborted(request, () => this.path.responder.bypass(request, reason));
   }
 
   /**
@@ -46,7 +44,7 @@ export class Misses {
   #missOf(request: ReadRequest, cell: Cell, missed: Unservable, deadlineAt: number | undefined): Miss {
     const { freshness } = missed;
     const { entry, now } = cell.read;
-    const canShare = freshness !== "stale-while-revalidate" && !this.#parts.loads.isEnclosing;
+    const canShare = freshness !== "stale-while-revalidate" && !this.parts.loads.isEnclosing;
     const until = deadlineAt ?? this.#deadlineOf(freshness);
     const shared = canShare ? (cell.miss ?? this.#waitingFor(request, freshness, entry, until)) : undefined;
     const isShared =
@@ -61,7 +59,7 @@ export class Misses {
     // With a stale value to fall back to, it waits on terms of its own.
     const isJoinable = canShare && (freshness === "absent" || freshness === "pending");
     const start: MissStart = { ...missed, entry, now, deadlineAt: until, open: this.#open, isJoinable };
-    const miss = new Miss(request, start, this.#parts, this.#path);
+    const miss = new Miss(request, start, this.parts, this.path);
     if (canShare) cell.miss = miss;
     return miss;
   }
@@ -75,7 +73,7 @@ export class Misses {
     if (freshness !== "pending" || entry === undefined) return undefined;
     const miss = this.#open.waiting.get(entry.gen);
     if (miss === undefined || miss.request.key.input !== key.input) return undefined;
-    return miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.#parts.settings.leaseWaitMs ? miss : undefined;
+    return miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.parts.settings.leaseWaitMs ? miss : undefined;
   }
 
   /** Loads in place of an entry that cannot be used, for this request alone. */
@@ -87,7 +85,7 @@ export class Misses {
   ): Promise<unknown> {
     const deadlineAt = this.#deadlineOf(freshness);
     const start = { freshness, superseded, entry: undefined, now, deadlineAt, open: undefined, isJoinable: false };
-    return this.#untilAborted(request, () => new Miss(request, start, this.#parts, this.#path).answer(request));
+    return this.#untilAborted(request, () => new Miss(request, start, this.parts, this.path).answer(request));
   }
 
   /**
@@ -95,7 +93,7 @@ export class Misses {
    * leaves the stored value to be served to others.
    */
   force(request: ReadRequest): Promise<unknown> {
-    const { store, memory, invalidations } = this.#parts;
+    const { store, memory, invalidations } = this.parts;
     return this.#untilAborted(request, async () => {
       const isInvalidated = await store.remove([request.key.name], { soft: true }).then(
         () => true,
@@ -103,8 +101,8 @@ export class Misses {
       );
       // Now that no read finds it fresh any more.
       if (request.known !== undefined) memory?.drop(request.known);
-      const reading = await this.#path.readingOf(request);
-      if (!isInvalidated || reading.kind !== "read") return this.#path.responder.bypass(request, "STORE_UNAVAILABLE");
+      const reading = await this.path.readingOf(request);
+      if (!isInvalidated || reading.kind !== "read") return this.path.responder.bypass(request, "STORE_UNAVAILABLE");
       const { entry, now } = reading;
       return this.supersede(
         request,
@@ -137,7 +135,7 @@ export class Misses {
 
   /** `loadMs`: with which a lease that others hold is asked for again. */
   #inBackground(leaseRequest: LeaseRequest, loadMs?: number): void {
-    const { clock, leases, modes } = this.#parts;
+    const { clock, leases, modes } = this.parts;
     const { name } = leaseRequest.request.key;
     if (modes.isClosed || this.#refreshing.has(name)) return;
     this.#refreshing.add(name);
@@ -157,15 +155,15 @@ export class Misses {
 
   /** A load or a queue that never settles must not end all refreshes of its key. */
   #untilTimeout(refresh: Promise<unknown>): Promise<unknown> {
-    const { clock, settings } = this.#parts;
+    const { clock, settings } = this.parts;
     return within(clock, refresh, { ms: settings.loadTimeoutMs, otherwise: () => undefined, isUnawaited: true });
   }
 
   /** Rejects as soon as the caller's request is aborted. What others wait for goes on. */
   #untilAborted(request: ReadRequest, begin: () => Promise<unknown>): Promise<unknown> {
-    const { responder } = this.#path;
+    const { responder } = this.path;
     this.#trace(request);
-    const caller = this.#parts.loads.callerOf(request);
+    const caller = this.parts.loads.callerOf(request);
     if (caller === undefined) return begin();
     if (caller.hasLeft) return responder.respondAborted(request, caller.reason);
     return new Promise((resolve, reject) => {
@@ -180,12 +178,12 @@ export class Misses {
   }
 
   #trace(request: ReadRequest): void {
-    const { tracing } = this.#parts.channel;
+    const { tracing } = this.parts.channel;
     if (tracing !== undefined) request.trace ??= { parent: tracing.active() };
   }
 
   #deadlineOf(freshness: Freshness): number {
-    const { clock, loads, settings } = this.#parts;
+    const { clock, loads, settings } = this.parts;
     const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
     const leaseWaitMs = loads.isEnclosing ? settings.nestedWaitMs : settings.leaseWaitMs;
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);

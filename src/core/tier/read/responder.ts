@@ -17,14 +17,11 @@ import { type Caller, Waiters } from "../request/waiters.js";
  * cache, or an error. Each reports its outcome once.
  */
 export class Responder {
-  readonly #parts: ResponderParts;
-  readonly #onPermitted: (request: ReadRequest, loadMs: number) => void;
-
   /** `onPermitted`: called if a load shows that its caller is not one for whom the loads fail. */
-  constructor(parts: ResponderParts, onPermitted: (request: ReadRequest, loadMs: number) => void) {
-    this.#parts = parts;
-    this.#onPermitted = onPermitted;
-  }
+  constructor(
+    private readonly parts: ResponderParts,
+    private readonly onPermitted: (request: ReadRequest, loadMs: number) => void,
+  ) {}
 
   /**
    * Returns another value for `request`, whose key was read before: a copy of the value that the
@@ -33,7 +30,7 @@ export class Responder {
    * the error of such a load. Without `result`, `first` has an entry.
    */
   async respondAgain(request: ReadRequest, first: ReadEnding, result: Promise<unknown> | undefined): Promise<unknown> {
-    const { loads, decoder } = this.#parts;
+    const { loads, decoder } = this.parts;
     const loadOf = ({ origin }: ReadEnding): Loaded | undefined =>
       origin !== undefined && "kind" in origin ? origin : undefined;
     const value = await result?.catch((error: unknown) => {
@@ -73,9 +70,9 @@ export class Responder {
     // Its load has added some.
     const hasMoreTags =
       value !== undefined && "subjects" in value && !tags.subjectsOf && value.subjects.length > tags.subjects.length;
-    if (hasMoreTags) this.#parts.leases.taggedByLoads.add(coordinate);
+    if (hasMoreTags) this.parts.leases.taggedByLoads.add(coordinate);
     if (request.caller !== undefined && isReported(request.caller)) return;
-    this.#parts.channel.served(coordinate, request.key, outcome);
+    this.parts.channel.served(coordinate, request.key, outcome);
     const hint = value?.hint;
     if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
     request.onRead?.(servedReport(request, outcome, freshForMs, ageMs, value));
@@ -95,7 +92,7 @@ export class Responder {
     let unused: DecodedValue | undefined = decoded;
     const others: DecodedHolder = {};
     return (request) => {
-      const own = unused ?? this.#parts.decoder.decode(request, entry, others);
+      const own = unused ?? this.parts.decoder.decode(request, entry, others);
       unused = undefined;
       if (own.kind !== "value") return this.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.ending?.endWith(entry);
@@ -125,12 +122,12 @@ export class Responder {
 
   /** Rejects with the error of a failure in the store. If it has no copy of the error, loads. */
   respondFailedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
-    const failure = decodeFailure(description, request.key, this.#parts);
+    const failure = decodeFailure(description, request.key, this.parts);
     if (failure === undefined) return this.bypass(request, "STORE_UNAVAILABLE");
     const { id, thrown } = failure;
     if (thrown === undefined)
       return this.bypass(request, "UNCACHEABLE", true, (forOthers) =>
-        this.#parts.failures.catch(id, forOthers, request.key),
+        this.parts.failures.catch(id, forOthers, request.key),
       );
     this.reportServed(request, "coalesced", 0, 0);
     return Promise.reject(thrown.error as Error);
@@ -147,7 +144,7 @@ export class Responder {
     isShareable = true,
     onFailed?: (forOthers: Thrown | null) => void,
   ): Promise<unknown> {
-    const { loads, clock, sharing } = this.#parts;
+    const { loads, clock, sharing } = this.parts;
     const caller = loads.callerOf(request);
     if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
     this.#reportBypassed(request, reason);
@@ -172,14 +169,14 @@ export class Responder {
     }
     const loaded = await begin(Waiters.of(caller));
     if (isUnshared && loaded.kind === "loaded" && loaded.refusal === undefined)
-      this.#onPermitted(request, loaded.loadMs);
+      this.onPermitted(request, loaded.loadMs);
     return this.#valueOfBypass(request, loaded, true);
   }
 
   /** Reports that `request` has waited, unless it was for its own load. */
   reportWait(request: ReadRequest, { request: awaited, gen }: AwaitedLoad, waitMs: number): void {
     if (awaited === request) return;
-    const { channel } = this.#parts;
+    const { channel } = this.parts;
     const { coordinate } = request.key;
     channel.waited(coordinate, request.key, waitMs, awaited !== "elsewhere");
     const load = awaited === "elsewhere" ? undefined : awaited.trace?.load;
@@ -210,7 +207,7 @@ export class Responder {
 
   #reportBypassed(request: ReadRequest, reason: BypassReason): void {
     if (request.caller !== undefined && isReported(request.caller)) return;
-    this.#parts.channel.publish({ name: "resolver.bypassed", ...subjectOf(request.key), reason });
+    this.parts.channel.publish({ name: "resolver.bypassed", ...subjectOf(request.key), reason });
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 
@@ -231,13 +228,13 @@ export class Responder {
    */
   #copyOf(request: ReadRequest, loaded: LoadedValue, isOwn = false): unknown {
     const { content, value } = loaded;
-    if (!isOwn) this.#parts.loads.parents?.compare(loaded, request);
+    if (!isOwn) this.parts.loads.parents?.compare(loaded, request);
     if (content === undefined) return value;
     const isOnly = isOwn && request.policy.readOnly !== true;
-    const copy = isOnly ? undefined : this.#parts.decoder.copierOf(request, content);
+    const copy = isOnly ? undefined : this.parts.decoder.copierOf(request, content);
     try {
-      if (copy === undefined) return this.#parts.packing.decode(content);
-      loaded.decoded ??= { value: this.#parts.packing.decode(content) };
+      if (copy === undefined) return this.parts.packing.decode(content);
+      loaded.decoded ??= { value: this.parts.packing.decode(content) };
       return copy(loaded.decoded.value);
     } catch {
       // A custom codec whose `decode` throws must not fail the load. Reading the entry reports it.

@@ -78,13 +78,10 @@ export const canBeKept = ({ row, tags }: KnownKey): boolean => row.generation !=
 export class Memos {
   nth = NO_GENERATION + 1;
   readonly #byGroup = new Map<string, Memo>();
-  readonly #maxBytes: number;
   #bytes = 0;
   #oldBytes = 0;
 
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
+  constructor(private readonly maxBytes: number) {}
 
   /** `group`: the same for fields that make their keys from the same value. */
   of(group: string): Memo {
@@ -100,7 +97,7 @@ export class Memos {
   grow(bytes: number, row: Row): void {
     if (row.generation === this.nth) this.#bytes += bytes;
     else this.#oldBytes += bytes;
-    if (this.#bytes > this.#maxBytes / 2 || this.bytes > this.#maxBytes) this.#rotate();
+    if (this.#bytes > this.maxBytes / 2 || this.bytes > this.maxBytes) this.#rotate();
   }
 
   /** Moves a row to the young generation. */
@@ -120,16 +117,13 @@ export class Memos {
 
 /** The keys of fields that make their keys in the same way, by the texts of their inputs. */
 export class Memo {
-  readonly #memos: Memos;
   #young = new Map<string, Row>();
   #old = new Map<string, Row>();
   #lastInput: string | undefined = undefined;
   #last: Row = UNREMEMBERED;
   #slots = 0;
 
-  constructor(memos: Memos) {
-    this.#memos = memos;
-  }
+  constructor(private readonly memos: Memos) {}
 
   /** Returns the place that one more field has in the rows. */
   newSlot(): number {
@@ -150,12 +144,12 @@ export class Memo {
     while (row.keys.length <= slot) row.keys.push(undefined);
     const earlier = row.keys[slot];
     if (earlier !== undefined) {
-      if (isRemembered(earlier)) this.#memos.grow(-KEY_BYTES - (earlier.kept?.bytes ?? 0), row);
+      if (isRemembered(earlier)) this.memos.grow(-KEY_BYTES - (earlier.kept?.bytes ?? 0), row);
       forget(earlier);
       earlier.row = UNREMEMBERED;
     }
     row.keys[slot] = known;
-    if (isRemembered(known)) this.#memos.grow(KEY_BYTES, row);
+    if (isRemembered(known)) this.memos.grow(KEY_BYTES, row);
   }
 
   #find(input: string): Row {
@@ -164,11 +158,11 @@ export class Memo {
     if (input.length > MAX_INPUT_LENGTH) return row;
     this.#young.set(input, row);
     if (known === undefined) {
-      row.generation = this.#memos.nth;
-      this.#memos.grow(ROW_BYTES + 2 * input.length, row);
+      row.generation = this.memos.nth;
+      this.memos.grow(ROW_BYTES + 2 * input.length, row);
     } else {
       this.#old.delete(input);
-      this.#memos.renew(bytesOf(input, row), row);
+      this.memos.renew(bytesOf(input, row), row);
     }
     return row;
   }

@@ -6,18 +6,16 @@ import { MEANINGS } from "../../policy/policy.js";
 import type { OwnFreshness } from "../../store/entry-layout.js";
 
 export class LoadControl implements ResultControl {
-  readonly #coordinate: string;
-  readonly #subjectsOf: (tags: readonly string[]) => readonly Subject[];
   #isSkipped = false;
   #freshness: OwnFreshness | undefined;
   #tags: Set<Subject> | undefined;
   #hasEnded = false;
 
   /** `subjectsOf`: returns what is stored of tags. */
-  constructor(coordinate: string, subjectsOf: (tags: readonly string[]) => readonly Subject[]) {
-    this.#coordinate = coordinate;
-    this.#subjectsOf = subjectsOf;
-  }
+  constructor(
+    private readonly coordinate: string,
+    private readonly subjectsOf: (tags: readonly string[]) => readonly Subject[],
+  ) {}
 
   skip(): void {
     this.#checkOpen("skip()");
@@ -26,12 +24,12 @@ export class LoadControl implements ResultControl {
 
   set(settings: ResultSettings): void {
     this.#checkOpen("set()");
-    checkSettings(this.#coordinate, settings);
+    checkSettings(this.coordinate, settings);
     const { maxAge, staleWhileRevalidate, tags } = settings;
     if (maxAge !== undefined) this.#freshness = { ...this.#freshness, maxAgeMs: maxAge * 1000 };
     if (staleWhileRevalidate !== undefined)
       this.#freshness = { ...this.#freshness, staleWhileRevalidateMs: staleWhileRevalidate * 1000 };
-    if (tags !== undefined) this.addSubjects(this.#subjectsOf(tags));
+    if (tags !== undefined) this.addSubjects(this.subjectsOf(tags));
   }
 
   /** Adds what an invalidation of the result names besides tags. */
@@ -50,7 +48,7 @@ export class LoadControl implements ResultControl {
   #checkOpen(call: string): void {
     if (!this.#hasEnded) return;
     throw invalid(
-      this.#coordinate,
+      this.coordinate,
       `expected ${call} before the load has ended, got a call after it; await what decides about the result before you return it`,
     );
   }

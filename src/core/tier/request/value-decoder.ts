@@ -8,13 +8,10 @@ import type { DecodedHolder, ReadRequest } from "./request.js";
 
 /** Makes values of entries for requests: each gets a value of its own, which GraphQL accepts. */
 export class ValueDecoder {
-  readonly #packing: Packing;
-  readonly #channel: Channel;
-
-  constructor(packing: Packing, channel: Channel) {
-    this.#packing = packing;
-    this.#channel = channel;
-  }
+  constructor(
+    private readonly packing: Packing,
+    private readonly channel: Channel,
+  ) {}
 
   /**
    * Decodes an entry for a request. A value that GraphQL would refuse is outdated: it is reported
@@ -29,7 +26,7 @@ export class ValueDecoder {
     const shared = holder?.decoded;
     if (shared !== undefined && shared.input === key.input && shared.readOnly === readOnly)
       return this.#validated(request, { ...shared.value, value: shared.copy(shared.value.value) });
-    const decoded = decodeEntry(entry, key, this.#packing, this.#channel);
+    const decoded = decodeEntry(entry, key, this.packing, this.channel);
     if (decoded.kind !== "value") return decoded;
     if (readOnly === true) freezePlain(decoded.value);
     const copy = holder && this.copierOf(request, decoded.content);
@@ -40,7 +37,7 @@ export class ValueDecoder {
 
   /** Returns what copies a decoded value exactly. Undefined if only decoding again does that. */
   copierOf({ policy }: ReadRequest, content: Encoded): ((value: unknown) => unknown) | undefined {
-    return policy.readOnly === true ? freezePlain : this.#packing.copierOf(content);
+    return policy.readOnly === true ? freezePlain : this.packing.copierOf(content);
   }
 
   /** Returns whether GraphQL accepts a cached value for a request, and reports it if not. */
@@ -53,7 +50,7 @@ export class ValueDecoder {
       `\`${coordinate}\`: a stored value is loaded again: expected a value that matches the schema, got ${mistake}; correct the resolver, or the type in the schema`,
       { coordinate },
     );
-    this.#channel.publish({ name: "entry.corrupt", ...subjectOf(request.key), error });
+    this.channel.publish({ name: "entry.corrupt", ...subjectOf(request.key), error });
     return false;
   }
 

@@ -19,13 +19,10 @@ export class Waiters {
   #onOver: (() => void)[] = [];
   #isOver = false;
   #controller: AbortController | undefined = undefined;
-  readonly #linger: ((go: () => void) => Cancel) | undefined;
   #cancelLinger: Cancel | undefined = undefined;
 
   /** `linger`: calls `go` when a load that nobody waits for is given up. Default: at once. */
-  constructor(linger?: (go: () => void) => Cancel) {
-    this.#linger = linger;
-  }
+  constructor(private readonly linger?: (go: () => void) => Cancel) {}
 
   /** Waiters with one member; undefined stands for one that never leaves. */
   static of(waiter: Waiter | undefined): Waiters {
@@ -78,8 +75,8 @@ export class Waiters {
     this.#cancelLinger?.();
     const leave = (): void => {
       if (!this.#leaving.delete(member) || this.#leaving.size > 0 || !this.#canGo) return;
-      if (this.#linger === undefined) this.#go();
-      else this.#cancelLinger = this.#linger(() => this.#go());
+      if (this.linger === undefined) this.#go();
+      else this.#cancelLinger = this.linger(() => this.#go());
     };
     if (this.#canGo) this.#cancels.push(listen(leave));
     return leave;
@@ -167,20 +164,17 @@ export const isAbortError = (error: unknown): boolean => isError(error) && error
 export class Caller implements Waiter {
   isReported = false;
   #isAnswered = false;
-  readonly #signals: CallSignals;
-  readonly #enclosing: Waiters | undefined;
-  readonly #listeners: AbortListeners;
 
-  constructor(signals: CallSignals, enclosing: Waiters | undefined, listeners: AbortListeners) {
-    this.#signals = signals;
-    this.#enclosing = enclosing;
-    this.#listeners = listeners;
-  }
+  constructor(
+    private readonly signals: CallSignals,
+    private readonly enclosing: Waiters | undefined,
+    private readonly listeners: AbortListeners,
+  ) {}
 
   /** Before it had its value: signals that abort later do so for other reasons. */
   get hasLeft(): boolean {
     if (this.#isAnswered) return false;
-    return this.#enclosing === undefined ? this.#isAborted() : this.#enclosing.isGone;
+    return this.enclosing === undefined ? this.#isAborted() : this.enclosing.isGone;
   }
 
   /**
@@ -189,12 +183,12 @@ export class Caller implements Waiter {
    * an abort.
    */
   mayHaveCaused(error: unknown): boolean {
-    if (!this.#isAnswered) return this.#enclosing?.isGone === true || this.#isAborted();
-    return this.#signals.request.some(({ aborted, reason }) => aborted && isAbort(error, reason));
+    if (!this.#isAnswered) return this.enclosing?.isGone === true || this.#isAborted();
+    return this.signals.request.some(({ aborted, reason }) => aborted && isAbort(error, reason));
   }
 
   get reason(): unknown {
-    const signals = this.#enclosing === undefined ? this.#waitSignals() : [this.#enclosing.signal];
+    const signals = this.enclosing === undefined ? this.#waitSignals() : [this.enclosing.signal];
     return signals.find(({ aborted }) => aborted)?.reason;
   }
 
@@ -203,7 +197,7 @@ export class Caller implements Waiter {
   }
 
   onLeft(callback: () => void): Cancel {
-    if (this.#enclosing !== undefined) return this.#enclosing.onGone(callback);
+    if (this.enclosing !== undefined) return this.enclosing.onGone(callback);
     if (this.hasLeft) {
       callback();
       return () => undefined;
@@ -216,7 +210,7 @@ export class Caller implements Waiter {
       cancel();
       callback();
     };
-    const cancels = this.#waitSignals().map((signal) => this.#listeners.add(signal, leave));
+    const cancels = this.#waitSignals().map((signal) => this.listeners.add(signal, leave));
     return cancel;
   }
 
@@ -225,7 +219,7 @@ export class Caller implements Waiter {
   }
 
   #waitSignals(): readonly AbortSignal[] {
-    const { request, execution } = this.#signals;
+    const { request, execution } = this.signals;
     return execution === undefined ? request : [...request, execution];
   }
 }
@@ -304,34 +298,31 @@ export class SingleLoad implements EnclosingLoad {
  * them, but what it reads, each of them has read.
  */
 export class JointLoad implements EnclosingLoad {
-  readonly #loads: readonly EnclosingLoad[];
   #keys: ReadonlySet<string> | undefined;
   #waiters: Waiters | undefined;
   readonly outer = undefined;
 
-  constructor(loads: readonly EnclosingLoad[]) {
-    this.#loads = loads;
-  }
+  constructor(private readonly loads: readonly EnclosingLoad[]) {}
 
   get keys(): ReadonlySet<string> {
-    this.#keys ??= new Set(this.#loads.flatMap(({ keys }) => [...keys]));
+    this.#keys ??= new Set(this.loads.flatMap(({ keys }) => [...keys]));
     return this.#keys;
   }
 
   get start(): number {
-    return this.#loads.reduce((latest, { start }) => Math.max(latest, start), 0);
+    return this.loads.reduce((latest, { start }) => Math.max(latest, start), 0);
   }
 
   get waiters(): Waiters {
-    this.#waiters ??= Waiters.joining(this.#loads, (joined, { waiters }) => joined.addAll(waiters));
+    this.#waiters ??= Waiters.joining(this.loads, (joined, { waiters }) => joined.addAll(waiters));
     return this.#waiters;
   }
 
   get hasEnded(): boolean {
-    return this.#loads.every(({ hasEnded }) => hasEnded);
+    return this.loads.every(({ hasEnded }) => hasEnded);
   }
 
   readPrivate(coordinate: string): void {
-    for (const load of this.#loads) load.readPrivate(coordinate);
+    for (const load of this.loads) load.readPrivate(coordinate);
   }
 }

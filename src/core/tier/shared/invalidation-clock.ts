@@ -24,8 +24,6 @@ import { effectOf, type Invalidated, type InvalidatingKind, KINDS, KnownPosition
  * need not be an earlier head: it is if this process has read its record in the log.
  */
 export class InvalidationClock extends KnownPositions {
-  readonly #store: Store;
-  readonly #random: Random;
   #head: Buffer | undefined;
   #known: Known | undefined;
   /** The latest position that is certain to stay. */
@@ -49,10 +47,13 @@ export class InvalidationClock extends KnownPositions {
    */
   restartedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(store: Store, subjects: Subjects, time: Clock, random: Random) {
+  constructor(
+    private readonly store: Store,
+    subjects: Subjects,
+    time: Clock,
+    private readonly random: Random,
+  ) {
     super(subjects, time);
-    this.#store = store;
-    this.#random = random;
   }
 
   get storeNow(): number {
@@ -97,7 +98,7 @@ export class InvalidationClock extends KnownPositions {
    */
   async catchUp(shown: Buffer | undefined): Promise<boolean> {
     try {
-      const bytes = readHead(shown) === undefined ? await this.#store.appendClock([]) : (shown as Buffer);
+      const bytes = readHead(shown) === undefined ? await this.store.appendClock([]) : (shown as Buffer);
       const head = readHead(bytes);
       if (head === undefined) return false;
       // A fetch that began before this call may have been answered before, so the next one decides.
@@ -129,7 +130,7 @@ export class InvalidationClock extends KnownPositions {
     if (!this.#recent.has(nonce)) return false;
     // Soon finds out whether the log still has the last record that this process knows.
     void this.#later("verify", VERIFY_AFTER_MS, async () => {
-      const current = readHead(await this.#store.appendClock([]));
+      const current = readHead(await this.store.appendClock([]));
       if (current !== undefined) await this.#fetchOnce(current);
     });
     return true;
@@ -141,7 +142,7 @@ export class InvalidationClock extends KnownPositions {
    */
   #outrun(): void {
     if (this.#later("outrun", VERIFY_AFTER_MS, async () => undefined) !== undefined)
-      void this.#store.appendClock([writeRecord({ kind: "hard", subjects: [] })]).then(ignore, ignore);
+      void this.store.appendClock([writeRecord({ kind: "hard", subjects: [] })]).then(ignore, ignore);
   }
 
   /**
@@ -173,7 +174,7 @@ export class InvalidationClock extends KnownPositions {
 
   async #appendOne(record: ClockRecord): Promise<number> {
     const bytes = writeRecord(record);
-    const shown = await this.#store.appendClock([bytes]);
+    const shown = await this.store.appendClock([bytes]);
     const head = readHead(shown);
     if (head === undefined) throw new Error("the store has no invalidation clock");
     const position = Buffer.alloc(8);
@@ -195,7 +196,7 @@ export class InvalidationClock extends KnownPositions {
 
   /** `catchUp` without a read. Never rejects. */
   async follow(): Promise<boolean> {
-    return this.catchUp(await this.#store.appendClock([]).catch(() => undefined));
+    return this.catchUp(await this.store.appendClock([]).catch(() => undefined));
   }
 
   /**
@@ -223,7 +224,7 @@ export class InvalidationClock extends KnownPositions {
     const known = this.#known;
     const from = known && known.endsAt - known.lastBytes - head.beginsAt;
     if (known?.epoch === head.epoch && from !== undefined && from >= 0) {
-      const records = readRecords((await this.#store.readClock(LOG_HEAD_BYTES + from)) ?? Buffer.alloc(0));
+      const records = readRecords((await this.store.readClock(LOG_HEAD_BYTES + from)) ?? Buffer.alloc(0));
       const [first, ...later] = records ?? [];
       if (first?.position === known.position && first.nonce === known.nonce) {
         this.note(later);
@@ -235,12 +236,12 @@ export class InvalidationClock extends KnownPositions {
   }
 
   async #fetchAll(): Promise<void> {
-    let log = readLog(await this.#store.readClock(0));
+    let log = readLog(await this.store.readClock(0));
     // What is there is no log: the store begins a new one. It does not look at each record, so it
     // has to be told of one that cannot be.
     for (let lostEpoch: string | undefined, nth = 0; log === undefined && nth < 2; nth++) {
-      lostEpoch = readHead(await this.#store.appendClock([], lostEpoch))?.epoch;
-      log = readLog(await this.#store.readClock(0));
+      lostEpoch = readHead(await this.store.appendClock([], lostEpoch))?.epoch;
+      log = readLog(await this.store.readClock(0));
     }
     if (log === undefined) throw new Error("the invalidation clock could not be read");
     const { epoch, floor, beginsAt, records } = log;
@@ -262,7 +263,7 @@ export class InvalidationClock extends KnownPositions {
     for (const kind of KINDS) for (const [subject, position] of this.#lost[kind]) this.raise(kind, subject, position);
     this.#recent.clear();
     this.#setKnown(epoch, floor, beginsAt, records);
-    this.#repairLater(this.#random);
+    this.#repairLater(this.random);
   }
 
   /** Appends what the log has lost, unless another process does so first. */
@@ -274,7 +275,7 @@ export class InvalidationClock extends KnownPositions {
   }
 
   async #repair(): Promise<void> {
-    const log = readLog(await this.#store.readClock(0));
+    const log = readLog(await this.store.readClock(0));
     if (log === undefined) return;
     if (log.epoch !== this.epoch) {
       this.#lost = { hard: new Map(), soft: new Map() };

@@ -17,7 +17,6 @@ export class KnownPositions {
   changes = 0;
   /** How often the order has begun anew: earlier positions cannot be compared with later ones. */
   restarts = 0;
-  readonly #subjects: Subjects;
   /** Remembered, as hits ask and each is a digest. As many as the schemas have. */
   readonly #coordinates = new Map<string, Subject>();
   /** Of the latest invalidation that is known. */
@@ -37,11 +36,9 @@ export class KnownPositions {
   readonly #formsOf = new Map<Subject, Map<Subject, Subject>>();
 
   constructor(
-    subjects: Subjects,
+    private readonly subjects: Subjects,
     protected readonly time: Clock,
-  ) {
-    this.#subjects = subjects;
-  }
+  ) {}
 
   /** The position before which nothing with these subjects counts. */
   latestOf(subjects: readonly Subject[]): number {
@@ -101,7 +98,7 @@ export class KnownPositions {
 
   isWritten({ key, tags }: Written, now: number): boolean {
     if (this.#open.size === 0) return false;
-    const { everything, entry } = this.#subjects;
+    const { everything, entry } = this.subjects;
     const ofKey = [everything, this.#coordinateOf(key.coordinate), entry(key), ...this.otherFormsOf(key)];
     return [...this.#withOtherForms(tags.subjects), ...ofKey].some((subject) =>
       [...(this.#open.get(subject)?.values() ?? [])].some((mark) => this.#lasts(mark, now)),
@@ -122,7 +119,7 @@ export class KnownPositions {
   /** When a key, its coordinate, everything or another form of it was last invalidated; else 0. */
   #latestOfKey(positions: Positions, key: EntryKey): number {
     if (positions.size === 0) return 0;
-    const { everything, entry } = this.#subjects;
+    const { everything, entry } = this.subjects;
     const ofAll = positions.get(everything) ?? 0;
     const ofCoordinate = positions.get(this.#coordinateOf(key.coordinate)) ?? 0;
     const latest = Math.max(ofAll, ofCoordinate, positions.get(entry(key)) ?? 0);
@@ -130,7 +127,7 @@ export class KnownPositions {
   }
 
   #coordinateOf(coordinate: string): Subject {
-    const subject = this.#coordinates.get(coordinate) ?? this.#subjects.coordinate(coordinate);
+    const subject = this.#coordinates.get(coordinate) ?? this.subjects.coordinate(coordinate);
     this.#coordinates.set(coordinate, subject);
     return subject;
   }
@@ -149,7 +146,7 @@ export class KnownPositions {
 
   #subjectOfForm({ coordinate, form }: InvalidatedForm): Subject {
     const forms = getOrMake(this.#formsOf, coordinate, () => new Map<Subject, Subject>());
-    return getOrMake(forms, form, () => -this.#subjects.formOf(coordinate, form));
+    return getOrMake(forms, form, () => -this.subjects.formOf(coordinate, form));
   }
 
   /** The opposite of `allOf`. */

@@ -139,23 +139,21 @@ export function ask(
  * would load one after the other, so after the second in a row each loads for itself for a while.
  */
 export class CallerErrors {
-  readonly #clock: Clock;
-  readonly #unsharedMs: number;
   readonly #seriesOf = new LRUCache<string, { count: number; unsharedUntil: number }>({ max: MAX_KEYS });
 
-  constructor(clock: Clock, unsharedMs: number) {
-    this.#clock = clock;
-    this.#unsharedMs = unsharedMs;
-  }
+  constructor(
+    private readonly clock: Clock,
+    private readonly unsharedMs: number,
+  ) {}
 
   /** Records such an error. Returns whether the key is not shared from now on. */
   add({ input }: Key): boolean {
     const series = this.#seriesOf.get(input) ?? { count: 0, unsharedUntil: 0 };
     this.#seriesOf.set(input, series);
     series.count++;
-    const now = this.#clock.now();
+    const now = this.clock.now();
     if (series.count < MAX_IN_A_ROW || series.unsharedUntil > now) return false;
-    series.unsharedUntil = now + this.#unsharedMs;
+    series.unsharedUntil = now + this.unsharedMs;
     return true;
   }
 
@@ -165,7 +163,7 @@ export class CallerErrors {
   }
 
   isUnshared({ input }: Key): boolean {
-    return this.#seriesOf.size > 0 && (this.#seriesOf.get(input)?.unsharedUntil ?? 0) > this.#clock.now();
+    return this.#seriesOf.size > 0 && (this.#seriesOf.get(input)?.unsharedUntil ?? 0) > this.clock.now();
   }
 }
 

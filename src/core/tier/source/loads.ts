@@ -44,7 +44,6 @@ import {
  * it sets, and of where its source came from. (P8)
  */
 export class Loads {
-  readonly #parts: LoadsParts;
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
   /** What PRIVATE reads have returned. */
   readonly privateValues = new PrivateValues();
@@ -73,8 +72,7 @@ export class Loads {
   /** The reads of a key that readers inside of loads wait for: see `expedite`. */
   readonly #awaitedInside = new Multimap<string, Promise<unknown>>();
 
-  constructor(parts: LoadsParts) {
-    this.#parts = parts;
+  constructor(private readonly parts: LoadsParts) {
     this.#turns = new ByteTurns(parts.clock);
     this.callerErrors = new CallerErrors(parts.clock, parts.settings.errorBackoffMs);
   }
@@ -148,7 +146,7 @@ export class Loads {
 
   /** Starts a load at once, so that all loads of one tick reach their source in that tick. */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
-    const { clock, channel, settings, subjectsOf } = this.#parts;
+    const { clock, channel, settings, subjectsOf } = this.parts;
     const { isRefresh, isUncacheable = false, lingerMs = 0 } = start;
     const { coordinate, name } = request.key;
     const subject = subjectOf(request.key);
@@ -193,7 +191,7 @@ export class Loads {
     const outer = isRefresh || this.running === 0 ? undefined : this.enclosing();
     const enclosing = this.#enter(request.key, waiters, outer);
     const needsNoSlot = outer !== undefined || request.needsNoSlot === true || this.#awaitedInside.has(name);
-    const source = getOrMake(this.#sources, coordinate, () => new Source(coordinate, this.#parts));
+    const source = getOrMake(this.#sources, coordinate, () => new Source(coordinate, this.parts));
     const { batch, owner } = request;
     const { outcome, expire, expedite } = this.#nesting.run(enclosing, () =>
       source.run(needsNoSlot, { run: call, batch, owner }),
@@ -227,7 +225,7 @@ export class Loads {
       const encode = (value: unknown, isSettled: boolean): LoadedOrPromise | Promise<LoadedOrPromise> =>
         this.#turns.run(
           () =>
-            loadedOf(request, { ...result, value, isSettled }, { ...this.#parts, privateValues: this.privateValues }),
+            loadedOf(request, { ...result, value, isSettled }, { ...this.parts, privateValues: this.privateValues }),
           encodedBytesOf,
         );
       const finish = (loaded: LoadedOrPromise): Loaded | Promise<Loaded> => {
@@ -263,7 +261,7 @@ export class Loads {
 
   /** A value without the promises in it. With them, if one rejects, or takes too long. */
   #settled(value: unknown): Promise<unknown> {
-    const { clock, packing, settings } = this.#parts;
+    const { clock, packing, settings } = this.parts;
     const ms = Math.min(MAX_SETTLE_MS, settings.loadTimeoutMs / 2);
     const otherwise = (): unknown => value;
     return within(clock, settled(value, packing.maxValueBytes), { ms, otherwise }).catch(otherwise);
@@ -271,7 +269,7 @@ export class Loads {
 
   /** Whether a failure concerns only the caller of the load: its abort, or an error about it. */
   #isCallersOwn(key: Key, error: unknown, caller: Caller | undefined): boolean {
-    const { channel, settings } = this.#parts;
+    const { channel, settings } = this.parts;
     // A context that has changed its identity says nothing about other requests of that identity.
     if (error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED") return true;
     if (isAbandonment(error)) return true;
@@ -294,7 +292,7 @@ export class Loads {
 
   /** The process does not end while somebody waits for a load, unless the cache is closed. */
   #keepAliveUntil(ended: Promise<unknown>): void {
-    const { clock } = this.#parts;
+    const { clock } = this.parts;
     if (this.#awaited++ === 0 && !this.#isClosed) this.#letEnd = clock.after(MAX_TIMER_MS, () => undefined, true);
     void ended.then(() => {
       if (--this.#awaited === 0) this.#letEnd();
@@ -302,7 +300,7 @@ export class Loads {
   }
 
   #timedOut(coordinate: string): CachedError {
-    const { loadTimeoutMs } = this.#parts.settings;
+    const { loadTimeoutMs } = this.parts.settings;
     return new CachedError(
       "CACHED_LOAD_TIMEOUT",
       `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loads.loadTimeoutMs\``,

@@ -8,13 +8,10 @@ import type { ReadRequest } from "../request/request.js";
  * which they differ, once for each field, by name.
  */
 export class ParentComparison {
-  readonly #logger: Logger;
   readonly #sources = new WeakMap<LoadedValue, object>();
   readonly #reported = new Set<string>();
 
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
+  constructor(private readonly logger: Logger) {}
 
   /** Notes the parent that a value was loaded with. */
   note(loaded: LoadedValue, request: ReadRequest): void {
@@ -32,7 +29,7 @@ export class ParentComparison {
     if (differing.length === 0) return;
     this.#reported.add(coordinate);
     const listed = (prefix: string): string => differing.map((name) => `\`${prefix}${name}\``).join(", ");
-    this.#logger.warn(
+    this.logger.warn(
       `graphql-cached: \`${coordinate}\`: one value was loaded for parents with the same key that differ in ${listed("")}; ` +
         `if it depends on ${differing.length === 1 ? "that" : "these"}, add ${listed("$source.")} to the \`key\` of the field`,
     );

@@ -26,8 +26,6 @@ import type { LongTick } from "../tick/long-tick.js";
  * Source: M. Nygard, "Release It!", chapters "Bulkheads" and "Circuit Breaker".
  */
 export class Source {
-  readonly #coordinate: string;
-  readonly #parts: SourceParts;
   readonly #breaker: Breaker | undefined;
   readonly #running = new Turns();
   readonly #waiting = new Turns();
@@ -39,16 +37,17 @@ export class Source {
   /** While too many loads are overdue: when the next one is admitted as a probe. */
   #probeAt = 0;
 
-  constructor(coordinate: string, parts: SourceParts) {
-    this.#coordinate = coordinate;
-    this.#parts = parts;
+  constructor(
+    private readonly coordinate: string,
+    private readonly parts: SourceParts,
+  ) {
     const { breakerThreshold } = parts.settings;
     this.#breaker = breakerThreshold === undefined ? undefined : new Breaker(parts.clock, breakerThreshold);
   }
 
   get status(): SourceStatus {
     return {
-      coordinate: this.#coordinate,
+      coordinate: this.coordinate,
       running: this.#running.size,
       queued: this.#waiting.size,
       overdue: this.#overdue.size,
@@ -91,7 +90,7 @@ export class Source {
       isOverdue = true;
       this.#breaker?.failed();
       this.#countOverdue(turn, 1);
-      const { clock, settings } = this.#parts;
+      const { clock, settings } = this.parts;
       if (this.#overdue.size === settings.maxConcurrentLoads + 1) this.#probeAt = clock.now() + settings.loadTimeoutMs;
       this.#leave(turn);
     };
@@ -111,7 +110,7 @@ export class Source {
 
   /** Returns a turn of its own for a load. Throws why it must not begin. */
   #newTurn(needsNoSlot: boolean, { batch, owner }: SourceLoad): Turn {
-    const { clock, longTick, settings } = this.#parts;
+    const { clock, longTick, settings } = this.parts;
     const { maxConcurrentLoads, maxQueuedLoads, loadTimeoutMs } = settings;
     if (this.#breaker?.isOpen === true) throw this.#refusal(HAVE_FAILED);
     if (this.#overdue.size > maxConcurrentLoads) {
@@ -136,7 +135,7 @@ export class Source {
   }
 
   #hasItsSlots(owner: object | undefined): boolean {
-    return this.#running.countOf(owner) >= halfOf(this.#parts.settings.maxConcurrentLoads);
+    return this.#running.countOf(owner) >= halfOf(this.parts.settings.maxConcurrentLoads);
   }
 
   /** Adds a load to the turn of the same `batch` in this tick. Undefined: none has room. */
@@ -155,12 +154,12 @@ export class Source {
     this.#waiting.delete(turn);
     if (!this.#running.delete(turn) || this.#isAdmitting || this.#waiting.size === 0) return;
     this.#isAdmitting = true;
-    this.#parts.clock.afterTick(() => this.#admit());
+    this.parts.clock.afterTick(() => this.#admit());
   }
 
   #admit(): void {
     this.#isAdmitting = false;
-    const { maxConcurrentLoads } = this.#parts.settings;
+    const { maxConcurrentLoads } = this.parts.settings;
     while (this.#running.size < maxConcurrentLoads) {
       const turn = this.#nextTurn();
       if (turn === undefined) return;
@@ -192,7 +191,7 @@ export class Source {
     }
     if (outcome.kind === "failed" && outcome.isSourceFailure) this.#breaker?.failed();
     else this.#breaker?.succeeded();
-    if (outcome.kind === "returned" && this.#overdue.size > this.#parts.settings.maxConcurrentLoads)
+    if (outcome.kind === "returned" && this.#overdue.size > this.parts.settings.maxConcurrentLoads)
       this.#overdue.clear();
   }
 
@@ -208,7 +207,7 @@ export class Source {
   }
 
   #refusal(reason: string): CachedError {
-    const coordinate = this.#coordinate;
+    const coordinate = this.coordinate;
     const message = `\`${coordinate}\`: the load was refused: ${reason}; try again in a moment`;
     return new CachedError("CACHED_SOURCE_UNAVAILABLE", message, { coordinate });
   }

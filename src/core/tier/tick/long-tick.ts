@@ -7,21 +7,18 @@ import { Deferred } from "../../base/deferred.js";
  * for next is still sent to the store, or passed to a source, in one call.
  */
 export class LongTick implements Pick<Clock, "afterTick"> {
-  readonly #clock: Pick<Clock, "afterTick">;
   /** How many callers continue in this turn, whatever they have waited for. */
   #continued = 0;
   #later: { callers: number; readonly begun: Deferred<void> }[] = [];
 
-  constructor(clock: Pick<Clock, "afterTick">) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Pick<Clock, "afterTick">) {}
 
   /**
    * Returns when so many callers may continue, `PER_TURN` in a turn: see `inTurn`. A turn has no
    * more than that of all who ask here.
    */
   turnsFor(callers: number): Turns {
-    if (this.#continued === 0 && this.#later.length === 0) this.#clock.afterTick(() => this.#endTurn());
+    if (this.#continued === 0 && this.#later.length === 0) this.clock.afterTick(() => this.#endTurn());
     const turns: (Promise<void> | undefined)[] = [];
     for (let left = callers; left > 0; left -= PER_TURN) {
       const size = Math.min(left, PER_TURN);
@@ -47,14 +44,14 @@ export class LongTick implements Pick<Clock, "afterTick"> {
     if (next === undefined) return;
     next.begun.resolve();
     // What waits for this turn to end comes before the next one.
-    void next.begun.promise.then(() => this.#clock.afterTick(() => this.#endTurn()));
+    void next.begun.promise.then(() => this.clock.afterTick(() => this.#endTurn()));
   }
 
   /** Calls `fn` at the end of the last turn that callers have now. Later ones do not delay it. */
   afterTick(fn: () => void): void {
     const last = this.#later.at(-1);
-    if (last === undefined) this.#clock.afterTick(fn);
-    else void last.begun.promise.then(() => this.#clock.afterTick(fn));
+    if (last === undefined) this.clock.afterTick(fn);
+    else void last.begun.promise.then(() => this.clock.afterTick(fn));
   }
 
   /**
@@ -91,13 +88,10 @@ export function inTurn<Used>(
 
 /** Divides work on large values into turns of the event loop: others are served in between. */
 export class ByteTurns {
-  readonly #clock: Pick<Clock, "afterTick">;
   #bytes = 0;
   #waiting: (() => void)[] = [];
 
-  constructor(clock: Pick<Clock, "afterTick">) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Pick<Clock, "afterTick">) {}
 
   /**
    * Returns what `work` returns, which never throws: at once, or in a later turn if the values
@@ -116,7 +110,7 @@ export class ByteTurns {
     const result = work();
     const bytes = bytesOf(result);
     if (bytes < MIN_COUNTED_BYTES) return result;
-    if (this.#bytes === 0) this.#clock.afterTick(() => this.#beginTurn());
+    if (this.#bytes === 0) this.clock.afterTick(() => this.#beginTurn());
     this.#bytes += bytes;
     return result;
   }

@@ -7,9 +7,6 @@ import { inTurn, type LongTick, PER_TURN, type Turns } from "./long-tick.js";
  * never older than its request.
  */
 export class TickBatch<Item, Result> {
-  readonly #clock: Pick<Clock, "afterTick">;
-  readonly #run: (items: readonly Item[]) => Promise<readonly Result[]>;
-  readonly #longTick: LongTick | undefined;
   #batch: Batch<Item, Result> | undefined;
 
   /**
@@ -18,14 +15,10 @@ export class TickBatch<Item, Result> {
    * of the event loop, which make one long tick.
    */
   constructor(
-    clock: Pick<Clock, "afterTick">,
-    run: (items: readonly Item[]) => Promise<readonly Result[]>,
-    longTick?: LongTick,
-  ) {
-    this.#clock = clock;
-    this.#run = run;
-    this.#longTick = longTick;
-  }
+    private readonly clock: Pick<Clock, "afterTick">,
+    private readonly run: (items: readonly Item[]) => Promise<readonly Result[]>,
+    private readonly longTick?: LongTick,
+  ) {}
 
   add(item: Item): Promise<Result> {
     return this.addThen(item, (result) => result);
@@ -42,9 +35,9 @@ export class TickBatch<Item, Result> {
   #begin(): Batch<Item, Result> {
     const items: Item[] = [];
     const outcome = new Promise<readonly Result[]>((resolve) =>
-      this.#clock.afterTick(() => {
+      this.clock.afterTick(() => {
         this.#batch = undefined;
-        const results = this.#run(items);
+        const results = this.run(items);
         resolve(items.length <= PER_TURN ? results : this.#divide(batch, results));
       }),
     );
@@ -54,7 +47,7 @@ export class TickBatch<Item, Result> {
 
   async #divide(batch: Batch<Item, Result>, running: Promise<readonly Result[]>): Promise<readonly Result[]> {
     const results = await running;
-    batch.turns = this.#longTick?.turnsFor(batch.items.length);
+    batch.turns = this.longTick?.turnsFor(batch.items.length);
     return results;
   }
 }
