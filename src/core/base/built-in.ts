@@ -59,5 +59,17 @@ const NATIVE = /^function (\w+)\(\) \{\s*\[native code\]\s*\}$/;
 export const isNativeClass = (value: unknown, name: string): boolean =>
   typeof value === "function" && NATIVE.exec(Function.prototype.toString.call(value))?.[1] === name;
 
+/** Returns what `make` returns. Undefined if it throws, as code and objects of users may. */
+export function attempt<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
+  }
+}
+
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
 export const hasMethod = (value: unknown, name: PropertyKey): boolean =>
   typeof (value as Readonly<Record<PropertyKey, unknown>> | null | undefined)?.[name] === "function";

@@ -1,4 +1,4 @@
-import { isError } from "./built-in.js";
+import { attempt, isError } from "./built-in.js";
 
 /**
  * The only error class of this library. The message says what was expected, what it got, where,
@@ -119,10 +119,5 @@ export function inOneLine(text: string, maxLength = 500): string {
 }
 
 /** Never throws: the message of what was thrown can be anything, and have a getter. */
-export function messageOf(thrown: unknown): string {
-  try {
-    return String(isError(thrown) ? thrown.message : thrown);
-  } catch {
-    return "something without a message";
-  }
-}
+export const messageOf = (thrown: unknown): string =>
+  attempt(() => String(isError(thrown) ? thrown.message : thrown)) ?? "something without a message";

@@ -3,6 +3,7 @@
  * their own, such as GraphQL Yoga, pass resolvers an `info` of either form, so the form is
  * recognised by what is there. The version itself decides only where there is nothing to look at.
  */
+import { isObject } from "./built-in.js";
 import type { GraphQLInputType, GraphQLResolveInfo, GraphQLSchema, OperationDefinitionNode } from "graphql";
 // As a namespace: an import of a name that graphql 15 lacks would fail before this module can say
 // why.
@@ -75,8 +76,6 @@ function areSplit(values: object): values is SplitVariables {
   const type = (source as { readonly signature?: { readonly type?: unknown } | null } | null)?.signature?.type;
   return isObject(type) && Symbol.toStringTag in type;
 }
-
-const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
 
 export interface Input {
   readonly name: string;

@@ -1,3 +1,4 @@
+import { isObject } from "../base/built-in.js";
 /** Where a path starts. `result` is known only after the load, the others before it. */
 type PathRoot = "args" | "source" | "context" | "selection" | "result";
 
@@ -55,5 +56,3 @@ const stepInto = (values: readonly unknown[], step: string): readonly unknown[] 
     : values.map((value) => (isObject(value) ? value[step] : undefined));
 
 const isPresent = (value: unknown): boolean => value !== undefined && value !== null;
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;

@@ -1,3 +1,4 @@
+import { attempt } from "../base/built-in.js";
 import { types } from "node:util";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
@@ -127,13 +128,8 @@ const endsOf = ({ pieces }: TagTemplate) =>
  */
 export function bindTemplate({ text, pieces }: TagTemplate, roots: PathRoots, keyFormOf: KeyFormOf): BoundTemplate {
   const bind = (piece: string | Path): string | Path | readonly string[] => {
-    if (typeof piece === "string") return piece;
-    try {
-      const texts = textsAt(piece, roots, keyFormOf);
-      return texts.length === 0 ? piece : texts;
-    } catch {
-      return piece;
-    }
+    const texts = typeof piece === "string" ? [] : (attempt(() => textsAt(piece, roots, keyFormOf)) ?? []);
+    return texts.length === 0 ? piece : texts;
   };
   return { text, pieces: pieces.map(bind) };
 }

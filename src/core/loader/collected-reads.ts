@@ -1,4 +1,4 @@
-import { isObjectPrototype } from "../base/built-in.js";
+import { attempt, isObject, isObjectPrototype } from "../base/built-in.js";
 import { JOINED } from "./request-states.js";
 
 /**
@@ -17,8 +17,10 @@ export function collectReads(
   const within = new Map<string, () => readonly string[]>();
   for (const head of heads) {
     const rests = paths.flatMap(([first, ...rest]) => (first === head ? [rest] : []));
-    const value = rests.some(({ length }) => length === 0) ? undefined : propertyOf(object, head);
-    if (typeof value === "object" && value !== null) within.set(head, collectReads(value, rests, watch));
+    // A getter that throws will do so again.
+    const propertyOf = () => (object as Readonly<Record<string, unknown>>)[head];
+    const value = rests.some(({ length }) => length === 0) ? undefined : attempt(propertyOf);
+    if (isObject(value)) within.set(head, collectReads(value, rests, watch));
   }
   const collections = watch(object);
   const before = new Set(namesOf(object));
@@ -76,22 +78,13 @@ function unwatchedIn(object: object): readonly string[] {
   }
 }
 
-function propertyOf(object: object, name: string): unknown {
-  try {
-    return (object as Readonly<Record<string, unknown>>)[name];
-  } catch {
-    // A getter has thrown, as it will again.
-    return undefined;
-  }
-}
-
 /** Stands for the properties of an exotic object, of which nothing is known. */
 const EXOTIC = "*";
 
 export function inheritedNames(object: object): Set<PropertyKey> {
   const names = new Set<PropertyKey>();
   let prototype: unknown = Object.getPrototypeOf(object);
-  while (typeof prototype === "object" && prototype !== null && !isObjectPrototype(prototype)) {
+  while (isObject(prototype) && !isObjectPrototype(prototype)) {
     for (const name of Reflect.ownKeys(prototype))
       if (name !== "constructor" && name !== Symbol.toStringTag && !Object.hasOwn(object, name)) names.add(name);
     prototype = Object.getPrototypeOf(prototype);

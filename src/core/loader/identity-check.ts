@@ -1,3 +1,4 @@
+import { attempt } from "../base/built-in.js";
 import type { Logger } from "../telemetry/log-listener.js";
 import { type Identity, identityOf } from "./identity.js";
 
@@ -59,12 +60,9 @@ export class IdentityCheck {
   }
 
   #nameIn(context: object, property: string): string | undefined {
-    try {
-      return this.peek(() => nameOf(property, (context as Readonly<Record<string, unknown>>)[property]));
-    } catch {
-      // A getter of the context may throw.
-      return undefined;
-    }
+    const name = () => nameOf(property, (context as Readonly<Record<string, unknown>>)[property]);
+    // A getter of the context may throw.
+    return attempt(() => this.peek(name));
   }
 }
 

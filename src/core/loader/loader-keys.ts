@@ -1,3 +1,4 @@
+import { attempt } from "../base/built-in.js";
 import { types } from "node:util";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting, keyUnusable } from "../base/errors.js";
@@ -89,11 +90,7 @@ export class LoaderKeys<Id> {
 
   /** Whether an id still has the key of `names`. */
   isKeyOf(id: Id, { key, identity }: IdKey, variant: Variant): boolean {
-    try {
-      return this.keyOf(id, identity, variant).name === key.name;
-    } catch {
-      return false;
-    }
+    return attempt(() => this.keyOf(id, identity, variant).name) === key.name;
   }
 
   /**

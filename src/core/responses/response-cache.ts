@@ -1,3 +1,4 @@
+import { attempt } from "../base/built-in.js";
 import type { GraphQLSchema } from "graphql";
 import { getOrMake } from "../base/multimap.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
@@ -61,12 +62,8 @@ export class ResponseCache {
     // What it reads is a part of no other response.
     if (observer === undefined) requestStates.own(context);
     else if (requestStates.observer(context) === undefined) requestStates.observe(context, observer);
-    try {
-      return this.#begin(operation, observer);
-    } catch {
-      // Whatever it was, the operation is executed as without the cache.
-      return undefined;
-    }
+    // Whatever it throws, the operation is executed as without the cache.
+    return attempt(() => this.#begin(operation, observer));
   }
 
   ended(context: object): void {

@@ -1,3 +1,4 @@
+import { attempt } from "../base/built-in.js";
 import { getOrMake } from "../base/multimap.js";
 import { copyPlain } from "../codec/json-codec.js";
 import { StoredText } from "../codec/packing.js";
@@ -14,12 +15,10 @@ export class StoredResponse {
 
   /** Returns what is stored of a response. Undefined: it is not JSON. */
   static write(data: unknown, extensions: Readonly<Record<string, unknown>> | undefined): StoredText | undefined {
-    try {
+    return attempt(() => {
       const before = extensions === undefined ? "" : JSON.stringify(extensions);
       return new StoredText(before + SEPARATOR + JSON.stringify(data));
-    } catch {
-      return undefined;
-    }
+    });
   }
 
   /** The entity tag of what is sent. Weak: servers may add to it, and send it in several forms. */
@@ -90,13 +89,7 @@ export function unreadResultOf(response: StoredResponse): StoredResult {
 const dataGetterOf = (result: object): unknown => Object.getOwnPropertyDescriptor(result, "data")?.get;
 
 /** Returns data as JSON. Undefined: it is none. */
-export function dataTextOf(data: unknown): string | undefined {
-  try {
-    return JSON.stringify(data ?? null);
-  } catch {
-    return undefined;
-  }
-}
+export const dataTextOf = (data: unknown): string | undefined => attempt(() => JSON.stringify(data ?? null));
 
 /** Whether a result's data is `text` as JSON: a plugin may have changed it for one caller. */
 export const hasData = (result: { readonly data?: unknown }, text: string | undefined): boolean =>

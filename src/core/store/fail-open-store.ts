@@ -1,3 +1,4 @@
+import { attempt } from "../base/built-in.js";
 import type { Cancel, Clock } from "../base/clock.js";
 import { groupBy } from "../base/multimap.js";
 import { HASH_TAGS } from "../keys/hash-tags.js";
@@ -16,17 +17,7 @@ import {
   type StoreNames,
   type StoreRead,
 } from "./store.js";
-import {
-  ask,
-  BACKGROUND_BUDGETS,
-  BYTES_PER_BATCH,
-  budgetsOf,
-  CHECK_STORE,
-  INCOMPLETE,
-  KEYS_PER_BUDGET,
-  promised,
-  StoreCalls,
-} from "./store-calls.js";
+import { BACKGROUND_BUDGETS, BYTES_PER_BATCH, budgetsOf, CHECK_STORE, INCOMPLETE, KEYS_PER_BUDGET, promised, StoreCalls } from "./store-calls.js";
 
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
@@ -170,7 +161,7 @@ export class FailOpenStore implements Store {
   }
 
   get #clockNode(): string {
-    return ask(() => this.inner.clockNode?.()) ?? "";
+    return attempt(() => this.inner.clockNode?.()) ?? "";
   }
 
   readonly acquire: Store["acquire"] = (requests, times, origin, holder) =>

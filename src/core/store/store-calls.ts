@@ -1,3 +1,4 @@
+import { attempt } from "../base/built-in.js";
 import { type Clock, withinParts } from "../base/clock.js";
 import { CachedError, messageOf } from "../base/errors.js";
 import { getOrMake, groupBy } from "../base/multimap.js";
@@ -21,7 +22,7 @@ export class StoreCalls {
     private readonly budgetMs: number,
   ) {
     const { nodeOf } = store;
-    this.nodeOf = nodeOf && ((name) => ask(() => nodeOf.call(store, name)) ?? "");
+    this.nodeOf = nodeOf && ((name) => attempt(() => nodeOf.call(store, name)) ?? "");
   }
 
   #stateOf(node: string): NodeState {
@@ -52,7 +53,7 @@ export class StoreCalls {
       if (asksBreaker) breaker.failed(era);
       const error = this.#errorOf(node, operation, cause);
       observed?.end(error);
-      const isRefused = ask(() => (error.cause as { isMissingRight?: unknown }).isMissingRight) === true;
+      const isRefused = attempt(() => (error.cause as { isMissingRight?: unknown }).isMissingRight) === true;
       state.failed(operation, error, isRefused);
       this.channel.publish({ name: "store.failed", node, operation, nameCount, error });
       throw error;
@@ -155,13 +156,7 @@ export class StoreCalls {
     const progress =
       node === undefined || store.connectionTo === undefined
         ? undefined
-        : (): unknown => {
-            try {
-              return store.connectionTo?.(node).received;
-            } catch {
-              return undefined;
-            }
-          };
+        : (): unknown => attempt(() => store.connectionTo?.(node).received);
     return withinParts(this.clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.budgetMs, progress });
   }
 
@@ -190,7 +185,7 @@ export class StoreCalls {
 
   /** While the store is not connected, the error says why. */
   #errorOf(node: string, operation: string, cause: unknown): CachedError {
-    const connectionError = ask(() => this.store.connectionTo?.(node).error);
+    const connectionError = attempt(() => this.store.connectionTo?.(node).error);
     if (connectionError === undefined && cause instanceof CachedError) return cause;
     const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
     const message = messageOf(cause);
@@ -229,15 +224,6 @@ export const INCOMPLETE = new TypeError(`expected one result for each key, in th
 
 export const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });
-
-/** Asks a store for what only makes something better. A store that throws does not know. */
-export function ask<T>(question: () => T): T | undefined {
-  try {
-    return question();
-  } catch {
-    return undefined;
-  }
-}
 
 type Named = string | { readonly key: string };
 

@@ -1,3 +1,4 @@
+import { attempt } from "../../core/base/built-in.js";
 import { canMatch, parseTagTemplate, type TagTemplate } from "../../core/keys/tag-template.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { Policy, PolicySettings } from "../../core/policy/policy.js";
@@ -22,11 +23,7 @@ export function describePolicies({ rules, loaders }: CacheParts): CacheFieldPoli
       kind: "LOADER",
       policy: policyOf(policy, settings),
       get variant() {
-        try {
-          return variantOf().id;
-        } catch {
-          return null;
-        }
+        return attempt(variantOf)?.id ?? null;
       },
       invalidatedBy: [],
     }),

@@ -1,3 +1,4 @@
+import { isObject } from "../../core/base/built-in.js";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { isTime } from "../../core/base/clock.js";
 import type { RecentEvent } from "./recent-events.js";
@@ -95,8 +96,6 @@ function hasForm(value: unknown, form: unknown): boolean {
 const MAX_MEMBERS = 20_000;
 const MAX_TEXT_LENGTH = 1_000;
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
 const isInt = (value: unknown): boolean => ((value as number) | 0) === value;
 /** Sums of a thousand processes are finite. Durations of loads at once add up to more than time. */
 const isTally = (value: unknown): boolean =>

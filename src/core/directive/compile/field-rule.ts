@@ -1,3 +1,4 @@
+import { attempt, isObject } from "../../base/built-in.js";
 import {
   type GraphQLField,
   type GraphQLInputType,
@@ -40,13 +41,9 @@ export function changedKeyOf(
   keys: KeySpace,
 ): Excess | undefined {
   const hasParent = rule.keyPaths.some(({ root }) => root === "source");
-  const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
   if (!hasParent && !Object.values(roots.args).some(isObject)) return undefined;
-  try {
-    if (keyOf(rule, roots, identity, keys).name === key.name) return undefined;
-  } catch {
-    // It has no key by now.
-  }
+  // It may have no key by now.
+  if (attempt(() => keyOf(rule, roots, identity, keys).name) === key.name) return undefined;
   const { coordinate } = rule;
   const error = new CachedError(
     "CACHED_KEY_UNUSABLE",
@@ -146,15 +143,12 @@ export const pathsIn = (templates: readonly TagTemplate[]): Path[] =>
   templates.flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
 
 /** Returns the texts of what key and tags are made from of a context. */
-export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
-  return contextPaths.map((path) => {
-    try {
-      return canonicalize(readPath(path, { context }), keys.writers.byText);
-    } catch {
-      return "";
-    }
-  });
-}
+export const contextPartsOf = (
+  { contextPaths }: FieldRule,
+  context: unknown,
+  { writers }: KeySpace,
+): readonly string[] =>
+  contextPaths.map((path) => attempt(() => canonicalize(readPath(path, { context }), writers.byText)) ?? "");
 
 const inputOf = (
   rule: FieldRule,

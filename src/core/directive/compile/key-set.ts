@@ -1,3 +1,4 @@
+import { attempt, isObject } from "../../base/built-in.js";
 import { Kind, parse, type SelectionSetNode } from "graphql";
 import type { KeyFields } from "../../schema-rules.js";
 
@@ -18,12 +19,8 @@ export function keyFieldsOf(set: SelectionSetNode | undefined): KeyFields | unde
 /** Parses the argument of a federation directive: `id organization { id }`. */
 export function parseSelection(text: unknown): SelectionSetNode | undefined {
   if (typeof text !== "string") return undefined;
-  try {
-    const [definition] = parse(`{${text}}`, { noLocation: true }).definitions;
-    return definition?.kind === Kind.OPERATION_DEFINITION ? definition.selectionSet : undefined;
-  } catch {
-    return undefined;
-  }
+  const [definition] = attempt(() => parse(`{${text}}`, { noLocation: true }))?.definitions ?? [];
+  return definition?.kind === Kind.OPERATION_DEFINITION ? definition.selectionSet : undefined;
 }
 
 /** Returns the paths to the values in a key, such as `id` and `organization.id`. */
@@ -39,7 +36,7 @@ export const entityTemplate = (typeName: string, root: "source" | "result", path
 
 /** Returns the key in a representation. Undefined if a part of it is missing or null. */
 export function keyPartOf(fields: KeyFields, representation: unknown): Record<string, unknown> | undefined {
-  if (!isRecord(representation)) return undefined;
+  if (!isObject(representation)) return undefined;
   const part: Record<string, unknown> = {};
   for (const [name, below] of fields) {
     const given = representation[name];
@@ -52,17 +49,14 @@ export function keyPartOf(fields: KeyFields, representation: unknown): Record<st
 
 /** Whether a representation has all fields of a key, and nothing else but its `__typename`. */
 export function isOnlyKey(fields: KeyFields, representation: unknown): boolean {
-  if (!isRecord(representation)) return false;
+  if (!isObject(representation)) return false;
   const { __typename: _, ...others } = representation;
   return hasExactly(fields, others);
 }
 
 const hasExactly = (fields: KeyFields, given: unknown): boolean =>
-  isRecord(given) &&
+  isObject(given) &&
   Object.keys(given).length === fields.size &&
   [...fields].every(([name, below]) =>
     below === undefined ? given[name] !== undefined && given[name] !== null : hasExactly(below, given[name]),
   );
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;

@@ -1,3 +1,4 @@
+import { attempt } from "../../base/built-in.js";
 import { hash } from "node:crypto";
 import {
   type GraphQLEnumType,
@@ -84,13 +85,8 @@ interface Part {
 const enumValues = (type: GraphQLEnumType): string[] =>
   type.getValues().map(({ name, value }) => (value === name ? name : `${name}=${textOrType(value)}`));
 
-function textOrType(value: unknown, write?: ValueWriter): string {
-  try {
-    return canonicalize(value, write);
-  } catch {
-    return typeof value;
-  }
-}
+const textOrType = (value: unknown, write?: ValueWriter): string =>
+  attempt(() => canonicalize(value, write)) ?? typeof value;
 
 const partOf = (name: string, texts: readonly string[], next: readonly GraphQLNamedType[]): Part => ({
   digest: digestOf([name, ...[...texts].sort()]),

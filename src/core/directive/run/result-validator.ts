@@ -18,7 +18,7 @@ import {
   isSpecifiedScalarType,
   type SelectionNode,
 } from "graphql";
-import { isPlainObject } from "../../base/built-in.js";
+import { attempt, isPlainObject } from "../../base/built-in.js";
 import type { KnownResolvers } from "../../base/known-resolvers.js";
 import { getOrMake } from "../../base/multimap.js";
 import type { KnownKey } from "../../tier/request/known-key.js";
@@ -61,20 +61,20 @@ export class ResultValidator implements Validator {
 
   #checkOf(type: GraphQLOutputType, schema: GraphQLSchema): Check | undefined {
     if (this.#checks.has(type)) return this.#checks.get(type);
-    const check = orNothing(() => compile(type, { schema, resolvers: this.resolvers, compiled: new WeakMap() }));
+    const check = attempt(() => compile(type, { schema, resolvers: this.resolvers, compiled: new WeakMap() }));
     // An executor of its own may pass no type at all.
-    orNothing(() => this.#checks.set(type, check));
+    attempt(() => this.#checks.set(type, check));
     return check;
   }
 
   mistakeIn(value: unknown, { call, context }: Call): string | undefined {
     const info = call as Info;
     if (isPlausible(this.#checkOf(info.returnType, info.schema), value)) return undefined;
-    return orNothing(() => this.#mistakeIn(value, { info, context, resolved: undefined }));
+    return attempt(() => this.#mistakeIn(value, { info, context, resolved: undefined }));
   }
 
   mistakeInLoaded(value: unknown, restore: () => unknown, { call, context }: Call): LoadedMistake | undefined {
-    return orNothing(() => {
+    return attempt(() => {
       const walk = { info: call as Info, context };
       const before: string[] = [];
       const what = this.#mistakeIn(value, { ...walk, resolved: before });
@@ -96,17 +96,9 @@ export class ResultValidator implements Validator {
   }
 }
 
-function orNothing<T>(make: () => T): T | undefined {
-  try {
-    return make();
-  } catch {
-    return undefined;
-  }
-}
-
 /** Whether a value has no mistake, whatever is selected of it. A getter that throws is none. */
 const isPlausible = (check: Check | undefined, value: unknown): boolean =>
-  orNothing(() => check?.(value, "")) === undefined;
+  attempt(() => check?.(value, "")) === undefined;
 
 type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "fragments" | "variableValues">;
 type Call = Pick<ReadRequest, "call" | "context">;

@@ -1,3 +1,4 @@
+import { attempt } from "../../base/built-in.js";
 import { CachedError } from "../../base/errors.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
 import type { Key } from "../../keys/key.js";
@@ -40,12 +41,9 @@ export type RefreshQueue = (job: RefreshJob) => unknown;
  * value is private, the key needs the context, or the input cannot be encoded.
  */
 export function writeJob(request: ReadRequest, lease: Lease, packing: Packing): Promise<RefreshJob> | undefined {
-  if (request.input === undefined) return undefined;
-  try {
-    return writeEncoded(request.key, packing.encode(request.input()), lease, packing);
-  } catch {
-    return undefined;
-  }
+  const { input, key } = request;
+  const encoded = input && attempt(() => packing.encode(input.call(request)));
+  return encoded === undefined ? undefined : writeEncoded(key, encoded, lease, packing);
 }
 
 async function writeEncoded(

@@ -1,3 +1,4 @@
+import { attempt } from "../../base/built-in.js";
 import { types } from "node:util";
 
 /**
@@ -5,13 +6,8 @@ import { types } from "node:util";
  * the headers that belong to the caller of the load, such as `set-cookie`. Null if it has such
  * headers and cannot be copied.
  */
-export function errorForOthers(error: unknown): { readonly error: unknown } | null {
-  try {
-    return { error: withoutCallerHeaders(error, 0) };
-  } catch {
-    return null;
-  }
-}
+export const errorForOthers = (error: unknown): { readonly error: unknown } | null =>
+  attempt(() => ({ error: withoutCallerHeaders(error, 0) })) ?? null;
 
 /**
  * Where errors keep headers, and where they keep what has some: fetch, axios, got, Boom, GraphQL

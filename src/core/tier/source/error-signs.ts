@@ -1,3 +1,4 @@
+import { isObject } from "../../base/built-in.js";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.js";
 import type { Key } from "../../keys/key.js";
@@ -43,8 +44,7 @@ function partsOfError(thrown: unknown): readonly unknown[] {
   return Array.isArray(parts) ? parts.slice(0, MAX_RELATED) : [];
 }
 
-const propertiesOf = (value: unknown): Properties | undefined =>
-  typeof value === "object" && value !== null ? (value as Properties) : undefined;
+const propertiesOf = (value: unknown): Properties | undefined => (isObject(value) ? value : undefined);
 
 function ownSignsOf(error: Properties): ErrorSigns {
   const extensions = propertiesOf(error.extensions);
@@ -119,19 +119,6 @@ function saysTrouble({ codes, statuses, grpcCode, names }: ErrorSigns): boolean 
   if (grpcCode !== undefined) return !GRPC_ANSWERS.includes(grpcCode);
   if (codes.some((code) => ANSWER_CODE.test(code)) || names.some((name) => ANSWER_NAME.test(name))) return false;
   return undefined;
-}
-
-/** Returns what a function says of an error, in whose place nothing that it throws must come. */
-export function ask(
-  says: (error: unknown, coordinate: string) => unknown,
-  error: unknown,
-  coordinate: string,
-): unknown {
-  try {
-    return says(error, coordinate);
-  } catch {
-    return undefined;
-  }
 }
 
 /**

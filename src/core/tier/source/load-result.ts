@@ -1,3 +1,4 @@
+import { attempt } from "../../base/built-in.js";
 import { CachedError, type ErrorCode } from "../../base/errors.js";
 import { TooLarge, Unstorable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
@@ -52,14 +53,8 @@ export function loadedOf(
     return loaded(undefined, excess.kind);
   }
   // Only if others want it, and at once: the source, or the caller, can go on to change the value.
-  const contentForCopies = (): Encoded | undefined => {
-    if (waiters.count <= 1 && request.ending?.isShared !== true) return undefined;
-    try {
-      return packing.encode(value);
-    } catch {
-      return undefined;
-    }
-  };
+  const contentForCopies = (): Encoded | undefined =>
+    waiters.count > 1 || request.ending?.isShared === true ? attempt(() => packing.encode(value)) : undefined;
   if (isOutdated(request, value, settings)) return loaded(contentForCopies(), "outdated");
   if (isUncacheable) return loaded(contentForCopies());
   let content: Encoded | undefined;
@@ -106,15 +101,9 @@ export function loadedOf(
   }
 }
 
-/** Whether a value was made of what is older than an invalidation of it. */
-function isOutdated(request: ReadRequest, value: unknown, settings: OwnSettings | undefined): boolean {
-  try {
-    return request.wasOutdated?.(() => subjectsOfLoaded(request.tags, { value, settings })) === true;
-  } catch {
-    // Its tags cannot be derived: it is not stored for that reason.
-    return false;
-  }
-}
+/** Not if its tags cannot be derived: it is not stored for that reason. */
+const isOutdated = (request: ReadRequest, value: unknown, settings: OwnSettings | undefined): boolean =>
+  attempt(() => request.wasOutdated?.(() => subjectsOfLoaded(request.tags, { value, settings }))) === true;
 
 /** Why a value cannot have the tags that are derived from it. */
 function mistakeInTags({ tags, key }: ReadRequest, value: unknown): CachedError | undefined {

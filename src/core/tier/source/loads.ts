@@ -1,3 +1,4 @@
+import { attempt } from "../../base/built-in.js";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { asJob, type Cancel, type Clock, disableStorage, MAX_TIMER_MS, within } from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
@@ -23,7 +24,7 @@ import {
 } from "../request/waiters.js";
 import { ByteTurns } from "../tick/long-tick.js";
 import { errorForOthers } from "./caller-headers.js";
-import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
+import { CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { excessOf, loadedOf } from "./load-result.js";
 import type { ParentComparison } from "./parent-comparison.js";
 import { PrivateValues } from "./private-values.js";
@@ -183,7 +184,8 @@ export class Loads {
         const caller = isRefresh ? this.#answeredCaller(request) : request.caller;
         const isCallersOwn = this.#isCallersOwn(request.key, error, isOverdue ? undefined : caller);
         const saysFailed = settings.isSourceFailure ?? saysSourceFailed;
-        const isSourceFailure = !isCallersOwn && ask(saysFailed, error, coordinate) !== false;
+        // Nothing that it throws itself must come in the place of the error.
+        const isSourceFailure = !isCallersOwn && attempt(() => saysFailed(error, coordinate)) !== false;
         return { kind: "failed", error, isCallersOwn, isSourceFailure, isUncalled };
       }
     };
@@ -273,7 +275,8 @@ export class Loads {
     // A context that has changed its identity says nothing about other requests of that identity.
     if (error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED") return true;
     if (isAbandonment(error)) return true;
-    if (ask(settings.isCallerError ?? saysNotAllowed, error, key.coordinate) === true) {
+    const saysCallers = settings.isCallerError ?? saysNotAllowed;
+    if (attempt(() => saysCallers(error, key.coordinate)) === true) {
       const isUnshared = this.callerErrors.add(key);
       if (isUnshared) channel.publish({ name: "sharing.suspended", ...subjectOf(key), error });
       return true;

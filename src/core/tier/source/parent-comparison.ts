@@ -1,3 +1,4 @@
+import { attempt } from "../../base/built-in.js";
 import type { Logger } from "../../telemetry/log-listener.js";
 import type { LoadedValue } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
@@ -45,17 +46,14 @@ function parentOf({ source, call }: ReadRequest): object | undefined {
 const MAX_NAMES = 5;
 const MAX_PROPERTIES = 100;
 
-function differences(one: object, other: object): string[] {
-  try {
-    return Object.keys(one)
+/** A Proxy may throw. */
+const differences = (one: object, other: object): string[] =>
+  attempt(() =>
+    Object.keys(one)
       .slice(0, MAX_PROPERTIES)
       .filter((name) => name in other && isOther(dataOf(one, name), dataOf(other, name)))
-      .slice(0, MAX_NAMES);
-  } catch {
-    // A Proxy may throw.
-    return [];
-  }
-}
+      .slice(0, MAX_NAMES),
+  ) ?? [];
 
 /** Returns the value of a property without calling a getter. */
 const dataOf = (object: object, name: string): unknown => Object.getOwnPropertyDescriptor(object, name)?.value;

@@ -1,4 +1,4 @@
-import { isPlainObject } from "../../base/built-in.js";
+import { attempt, isObject, isPlainObject } from "../../base/built-in.js";
 import { asPromise } from "../../base/deferred.js";
 import type { ReadRequest } from "../request/request.js";
 
@@ -18,12 +18,8 @@ export class PrivateValues {
 
   /** Notes a value of a PRIVATE read with all in it except `context`, and returns it. */
   note<Value>(value: Value, coordinate: string, context: unknown): Value {
-    if (this.isAsked && typeof value === "object" && value !== null)
-      try {
-        this.#noteAll(value, coordinate, context);
-      } catch {
-        // A Proxy or a getter in a value may throw, which is no business of the cache.
-      }
+    // A Proxy or a getter in a value may throw, which is no business of the cache.
+    if (this.isAsked && isObject(value)) attempt(() => this.#noteAll(value, coordinate, context));
     return value;
   }
 
@@ -45,7 +41,7 @@ export class PrivateValues {
 
   /** Returns the PRIVATE field or loader that an object came from. */
   coordinateOf(value: unknown): string | undefined {
-    return typeof value === "object" && value !== null ? this.#coordinates.get(value) : undefined;
+    return isObject(value) ? this.#coordinates.get(value) : undefined;
   }
 
   /**
@@ -53,8 +49,7 @@ export class PrivateValues {
    * does, or the policy says that it does not matter.
    */
   originOf({ policy, source, context }: ReadRequest): string | undefined {
-    if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true) return undefined;
-    if (typeof source !== "object" || source === null) return undefined;
+    if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || !isObject(source)) return undefined;
     for (const one of withMembers(source)) {
       const coordinate = this.#coordinates.get(one as object);
       if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
@@ -91,23 +86,13 @@ const MAX_OBJECTS = 10_000;
 const MAX_PROPERTIES = 100;
 
 /** Returns a source and, if it is a list, its members. A Proxy of one may throw. */
-function withMembers(source: object): readonly unknown[] {
-  try {
-    return Array.isArray(source) ? [source, ...source.slice(0, MAX_PROPERTIES)] : [source];
-  } catch {
-    return [source];
-  }
-}
+const withMembers = (source: object): readonly unknown[] =>
+  attempt(() => (Array.isArray(source) ? [source, ...source.slice(0, MAX_PROPERTIES)] : undefined)) ?? [source];
 
 /** Whether an object is, or has as a property, the context of the request. */
 function holds(source: unknown, context: unknown): boolean {
-  if (typeof context !== "object" || context === null || typeof source !== "object" || source === null) return false;
-  if (source === context) return true;
-  try {
-    return Reflect.ownKeys(source)
-      .slice(0, MAX_PROPERTIES)
-      .some((name) => Object.getOwnPropertyDescriptor(source, name)?.value === context);
-  } catch {
-    return false;
-  }
+  if (!isObject(context) || !isObject(source)) return false;
+  const isContext = (name: PropertyKey): boolean => Object.getOwnPropertyDescriptor(source, name)?.value === context;
+  const isHeld = () => Reflect.ownKeys(source).slice(0, MAX_PROPERTIES).some(isContext);
+  return source === context || attempt(isHeld) === true;
 }
