@@ -99,7 +99,6 @@ type Groups = Pick<
   "loads" | "leases" | "storage" | "invalidation" | "privacy" | "limits" | "inspection" | "testing"
 >;
 
-/** The options outside of groups, except policies. */
 export const OPTIONS = {
   store: objectWith("a store, such as memoryStore() or redisStore({ client })", "read", "acquire", "open"),
   prefix: rule(

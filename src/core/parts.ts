@@ -37,7 +37,6 @@ export interface CacheParts extends LoaderParts {
   readonly store: FailOpenStore;
   /** Whether values can have instances of users' classes (`types`): GraphQL calls their methods. */
   readonly hasValueTypes: boolean;
-  /** See `longestMsOf`. */
   readonly longestMs: number;
   readonly errorBackoffMs: number;
   readonly packing: Packing;

@@ -31,7 +31,6 @@ export class KnownResolvers {
     return this.#resolverOf(field) !== undefined;
   }
 
-  /** Undefined for the default resolver. */
   #resolverOf(field: AnyField): AnyField["resolve"] {
     const resolve = this.#known.has(field) ? this.#known.get(field) : field.resolve;
     return resolve === defaultFieldResolver ? undefined : resolve;

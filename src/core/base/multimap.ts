@@ -40,7 +40,6 @@ export function getOrMake<Key, Value>(
   return value;
 }
 
-/** Returns the positions of `items` by group, in the order of their first items. */
 export function groupBy<Item, Group>(
   items: readonly Item[],
   groupOf: (item: Item) => Group,

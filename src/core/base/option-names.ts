@@ -56,7 +56,6 @@ export function unknownName(name: string, names: KnownSpellings, place = name): 
   return `\`${place}\`: unknown ${kind}; expected ${known.length === 0 ? "none" : `one of ${list}`}${didYouMean(name, names)}`;
 }
 
-/** Returns the end of a mistake, which asks for what was probably meant. */
 export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownSpellings, "kind">): string {
   const plain = plainOf(name);
   const meaning = Object.hasOwn(meanings, plain) ? meanings[plain] : undefined;

@@ -36,7 +36,6 @@ export function createPacking(settings: PackingSettings) {
     errors: jsonCodecWith({ ...valueTypes, "@error": ERROR_TYPE, "@headers": HEADERS_TYPE }),
     /** What another process must have in common to read what this one writes. */
     format: JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]),
-    /** Throws as `Codec.encode` does. */
     encode: (value: unknown, maxBytes?: number): Encoded =>
       value instanceof StoredText ? value : codec.encode(value, maxBytes),
     decode: (content: Encoded): unknown => (content instanceof StoredText ? content : codec.decode(content)),

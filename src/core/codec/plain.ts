@@ -40,7 +40,6 @@ export interface Dialect {
   /** Convert bytes to plain data and back. What is returned shares no memory with the content. */
   writeBytes(bytes: Uint8Array): unknown;
   readBytes(written: unknown): Buffer;
-  /** Whether the format cannot represent `text` exactly. */
   isLossy(text: string): boolean;
   /** Whether the format would misread a field called `name`. */
   isReserved(name: string): boolean;

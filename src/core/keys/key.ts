@@ -121,7 +121,6 @@ export interface Key {
   readonly name: string;
 }
 
-/** What identifies an entry in all variants. */
 export type EntryIdentity = Pick<Key, "name" | "coordinate" | "variantId" | "form" | "digest">;
 
 /** `kind` separates fields, loaders of the same name, and whole responses. */
@@ -130,7 +129,6 @@ export interface KeyInput {
   readonly coordinate: string;
   /** The caller's identity for PRIVATE values; undefined for PUBLIC ones. */
   readonly identity: string | undefined;
-  /** The canonical text of the inputs. */
   readonly parts: string;
 }
 
@@ -145,12 +143,10 @@ export interface Variant {
   readonly form: Subject;
 }
 
-/** What a variant is made from, besides the settings of the cache. */
 interface VariantInput {
   readonly kind: KeyInput["kind"];
   /** The digest of what the schema says about the value. Empty if no schema describes it. */
   readonly shape: string;
-  /** The `version` of each policy that applies. */
   readonly versions: readonly string[];
   /** What the canonical text of the key's inputs depends on, besides the inputs. */
   readonly keyTemplate: readonly string[];

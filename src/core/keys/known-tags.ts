@@ -29,7 +29,6 @@ export class KnownTags {
     this.#hasFunctions = true;
   }
 
-  /** Notes a tag that a function of the application has returned. */
   learn(tag: string): void {
     this.#hasFunctions = true;
     if (this.#learned.size <= MAX_LEARNED) this.#learned.add(formOf(tag));
@@ -75,7 +74,6 @@ export class KnownTags {
 /** With more beginnings of tags that functions have returned, any tag can be right. */
 const MAX_LEARNED = 1_000;
 
-/** A known tag, and the text that it begins with. */
 interface Known {
   readonly text: string;
   readonly start: string;

@@ -18,7 +18,6 @@ export type PathRoots = Readonly<Partial<Record<PathRoot, unknown>>>;
 const SHAPE = /^\$(args|source|context|selection|result)((?:\[\]|\.[A-Za-z_][A-Za-z0-9_]*)*)$/;
 export const EACH = "[]";
 
-/** Parses `text`; returns undefined if it is not a path. */
 export function parsePath(text: string): Path | undefined {
   const match = SHAPE.exec(text);
   if (match === null) return undefined;

@@ -44,13 +44,11 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
 /** A path or argument, with what other languages and the other setting write around it. */
 const PATH_LIKE = /(?:\$?\{+\s*\$?|\$)([A-Za-z_](?:\w|\[\]|\.(?=[A-Za-z_]))*)(?:\s*\}+)?/g;
 
-/** Returns the template that was probably meant by a text that cannot be parsed. */
 export function repairedTemplate(text: string): string | undefined {
   const repaired = text.replaceAll(PATH_LIKE, (_, path: string) => `{${asPath(path)}}`);
   return parseTagTemplate(repaired) === undefined ? undefined : repaired;
 }
 
-/** Returns the path that was probably meant by a part of a `key` that is none. */
 export function repairedPath(text: string): string | undefined {
   const repaired = asPath(text.replaceAll(/^\$?\{*\s*\$?|\s*\}*$/g, ""));
   return parsePath(repaired) === undefined ? undefined : repaired;
@@ -84,7 +82,6 @@ export function mistakeInTag(tag: string, isOfValue: boolean): string | undefine
   return problem === undefined ? undefined : `\`tags\`: expected tags such as "Movie:7", got ${problem}`;
 }
 
-/** Returns a tag that a template could yield. */
 export const sampleOf = (text: string): string => text.replaceAll(/\{[^{}]*\}/g, "0");
 
 /** Throws what `fail` makes of the mistake in the first text that cannot be meant as a tag. */

@@ -19,7 +19,6 @@ export interface IdLoad<Id> {
 /** Loads from the source of one loader, for one context and caller. */
 export type Source<Id, Value> = (load: IdLoad<Id>) => Promise<Value>;
 
-/** Returns what a call for `loads` gets. Loads without the cache are undefined. */
 export function batchCall(
   coordinate: string,
   loads: readonly (CachedLoad | undefined)[],

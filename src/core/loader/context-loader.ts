@@ -390,7 +390,6 @@ interface LoaderRequest extends KnownRequest {
   readonly usesMemory: boolean;
 }
 
-/** Resolves to whether a promise has rejected by now. */
 const hasRejected = (promise: Promise<unknown>): Promise<boolean> =>
   Promise.race([promise, undefined]).then(
     () => false,

@@ -198,7 +198,6 @@ export class ContextWatch {
 
 interface WatchedLoad {
   readonly coordinate: string;
-  /** The properties of the context that are part of its key. */
   readonly keyProperties?: readonly string[] | undefined;
   readonly isPrivate: boolean;
 }
@@ -209,7 +208,6 @@ interface RunningLoad extends WatchedLoad {
 }
 
 class WatchedContext {
-  /** The properties that are watched. */
   readonly names = new Set<PropertyKey>();
   /** How many loads have begun, and how many of them have not ended. */
   loads = 0;

@@ -149,7 +149,6 @@ class FirstRead implements ReadEnding {
   }
 }
 
-/** Limits of an execution. See `LimitOptions`. */
 export interface ExecutionLimits {
   readonly maxKeyBytes: number;
   readonly maxTagCombinations: number;

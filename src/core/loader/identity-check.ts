@@ -81,7 +81,6 @@ const NO_PERSON = /agent|loader|service|repo|role|type/i;
 const IDS = ["id", "_id", "userId", "uid", "sub", "email"] as const;
 const IDS_IN_HOLDERS = ["userId", "uid", "sub"] as const;
 
-/** Returns what a property says of a person. Undefined: nothing that can be compared. */
 function nameOf(property: string, value: unknown): string | undefined {
   const isPerson = PERSON.test(property);
   if (typeof value !== "object" || value === null) return isPerson ? textOf(value) : undefined;

@@ -177,7 +177,6 @@ const typesOf = (parts: unknown): string =>
 const alike = (types: string): string => types.replaceAll(/number|bigint/g, "string");
 
 const MAX_TYPED_PARTS = 10;
-/** How many combinations of types are remembered. */
 const MAX_TYPES = 100;
 
 const areSame = (some: readonly string[], others: readonly string[]): boolean =>

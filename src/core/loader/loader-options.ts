@@ -9,7 +9,6 @@ import type { Identity } from "./identity.js";
 
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
-  /** The `name` of the loader. */
   readonly name: string;
   /** Rejects with the error of the batch function. Throws a TypeError for null and undefined. */
   load(id: Id): Promise<Value>;

@@ -217,7 +217,6 @@ export class RequestStates {
     return collector !== undefined && this.#collectors.has(collector) ? collector : undefined;
   }
 
-  /** Ends the observation of a request. */
   release(context: object): void {
     // The refresh of its response may go on.
     if (this.#observers.get(context)?.collector === undefined) this.#setObserver(context, undefined);

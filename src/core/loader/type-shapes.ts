@@ -9,7 +9,6 @@ import { type LoaderKind, placeOf } from "./loader-options.js";
 export class TypeShapes {
   /** By type name: the lookup of the schema that was applied last and has the type. */
   readonly #lookups = new Map<string, FactsLookup>();
-  /** By the name of the loader. */
   readonly #wanted = new Map<string, { readonly type: string; readonly place: string }>();
 
   /** Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */

@@ -27,7 +27,6 @@ export class Admission {
     this.#maxOperations = maxOperations;
   }
 
-  /** `digest`: that of the operation. */
   of(digest: string): OperationState {
     const make = () => ({ digest, isKnown: false, stored: 0, hits: 0, isCacheable: undefined, isPrivate: false });
     return getOrMake(this.#operations, digest, make);
@@ -98,7 +97,6 @@ export class Admission {
   }
 }
 
-/** How many operations, and how many keys, are remembered. */
 const MAX_REMEMBERED = 10_000;
 /** Stored responses of an operation after which its new keys are judged by the hits of others. */
 const MIN_STORED = 16;
@@ -111,10 +109,8 @@ const MAX_TOO_FEW = 5;
 /** The most requests of a key that are executed without being stored, one after the other. */
 const MAX_WAIT = 16;
 
-/** What a process remembers of an operation. */
 export interface OperationState {
   readonly digest: string;
-  /** Whether it was asked for before. */
   isKnown: boolean;
   stored: number;
   hits: number;
@@ -128,7 +124,6 @@ interface KeyState {
   /** How many misses are executed without being stored, before one is; and the last time. */
   wait: number;
   lastWait: number;
-  /** How many responses one after the other had too few hits. */
   tooFew: number;
   /** Hits since a response was stored. Undefined: none was. */
   hits: number | undefined;

@@ -55,7 +55,6 @@ export interface OperationPlan {
   readonly contextPaths: readonly Path[];
 }
 
-/** Plans the operations of all schemas. */
 export class OperationPlanner {
   readonly #facts = new WeakMap<GraphQLSchema, SchemaFacts>();
 
@@ -198,7 +197,6 @@ class PlanBuilder {
     });
   }
 
-  /** Returns the place of what is below a field. Undefined: nothing is. */
   #addField(parent: GraphQLObjectType, field: AnyField, at: Place, isRoot: boolean): Place | undefined {
     const { rule, returned, hintedMaxAge, inheritsHint, hasResolver, ...its } = this.facts.of(parent, field);
     const sum = this.#sum;
@@ -240,7 +238,6 @@ class PlanBuilder {
   }
 }
 
-/** Directives with which a response has more than one part. */
 const INCREMENTAL: ReadonlySet<string> = new Set(["defer", "stream", "live"]);
 
 interface FieldFacts {

@@ -75,7 +75,6 @@ export interface ResponseRequest {
   readonly context: unknown;
 }
 
-/** The options with all defaults. Durations are milliseconds. */
 export interface ResolvedResponses {
   readonly scope: "PUBLIC" | "PRIVATE";
   readonly guests: "PUBLIC" | undefined;
@@ -103,7 +102,6 @@ const MEANINGS: Meanings = {
   swr: "`staleWhileRevalidate`",
 };
 
-/** Throws `CACHED_OPTION_INVALID` for a setting at `place`. */
 export function rejectOption(place: string, expected: string, got: unknown): never {
   throw optionInvalid(`${place}: expected ${expected}, got ${describeSetting(got)}`);
 }

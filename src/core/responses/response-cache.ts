@@ -134,7 +134,6 @@ export class ResponseCache {
     return { identity, isPrivate: isPrivate && !isGuest, isKnown: isGuest };
   }
 
-  /** Answers from memory, or else from the store, or by an execution. */
   async #read(asked: Asked): Promise<Begun> {
     const { learned, named, isForced } = asked;
     const { tier, clock } = this.parts;

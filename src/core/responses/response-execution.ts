@@ -55,7 +55,6 @@ export interface ResponseExecution {
   abandon(): void;
 }
 
-/** What a server has to do with an operation. */
 export type Begun =
   | {
       readonly kind: "served";
@@ -65,7 +64,6 @@ export type Begun =
       readonly plan: OperationPlan;
       readonly contextPaths: readonly string[];
     }
-  /** Execute it, and call `end` with what came of it. */
   | { readonly kind: "execute"; readonly execution: ResponseExecution };
 
 /** Has an operation executed whose response is not stored. `learn`: is told whether it could be. */
@@ -82,7 +80,6 @@ export function executeUnstored(isPrivate: boolean, learn?: (isCacheable: boolea
   return { kind: "execute", execution };
 }
 
-/** Runs the execution of a response, and ends it, however that ends. */
 export async function endWith<Result extends object>(
   execution: ResponseExecution,
   run: () => Result | PromiseLike<Result>,

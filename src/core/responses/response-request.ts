@@ -30,7 +30,6 @@ import {
 import type { ResponseKey } from "./response-key.js";
 import { type ParsedTexts, StoredResponse } from "./stored-response.js";
 
-/** What the requests of one response cache share. */
 export interface ResponsesParts {
   readonly parts: CacheParts;
   readonly options: ResolvedResponses;
@@ -41,7 +40,6 @@ export interface ResponsesParts {
   readonly privateReads: Map<string, unknown>;
 }
 
-/** One operation that may be answered with a stored response. */
 export interface Asked {
   readonly operation: Operation;
   readonly plan: OperationPlan;
@@ -86,7 +84,6 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     this.policy = policyOf(shared, named.isPrivate ? "PRIVATE" : "PUBLIC", operation.execute !== undefined);
   }
 
-  /** Answers from memory. Undefined: nothing is there. */
   fromMemory(): Begun | undefined {
     const { key, known, policy } = this;
     const { memory } = this.shared.parts.tier;
@@ -206,7 +203,6 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     skip(load);
   }
 
-  /** Returns the load that ends now. */
   #stop(): RunningLoad | undefined {
     const load = this.#load;
     if (load === undefined || load.hasEnded) return undefined;
@@ -317,7 +313,6 @@ interface RunningLoad {
   readonly startedAt: number;
   /** Settles with what is stored, or with `NOT_STORED`. */
   readonly loaded: Deferred<unknown>;
-  /** Returns which properties of the context were read. */
   readonly stopWatch: () => readonly string[];
   readonly stopCollection: () => void;
   hasEnded: boolean;

@@ -26,7 +26,6 @@ export class StoredResponse {
     return `W/"${this.stored.digest}"`;
   }
 
-  /** The data as JSON. */
   get dataText(): string {
     const { text } = this.stored;
     return text.slice(text.indexOf(SEPARATOR) + SEPARATOR.length);
@@ -61,7 +60,6 @@ export interface StoredResult {
   extensions?: Record<string, unknown>;
 }
 
-/** Returns the result of an operation that is answered with a stored response. */
 export function resultOf({ extensions }: StoredResponse, data: Data): StoredResult {
   return extensions === undefined ? { data } : { data, extensions };
 }
@@ -88,7 +86,6 @@ export function unreadResultOf(response: StoredResponse): StoredResult {
 /** Undefined: the data was read, and could have been changed. */
 const dataGetterOf = (result: object): unknown => Object.getOwnPropertyDescriptor(result, "data")?.get;
 
-/** Returns data as JSON. Undefined: it is none. */
 export const dataTextOf = (data: unknown): string | undefined => attempt(() => JSON.stringify(data ?? null));
 
 /** Whether a result's data is `text` as JSON: a plugin may have changed it for one caller. */

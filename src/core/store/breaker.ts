@@ -67,7 +67,6 @@ export class Breaker {
     this.#failures = this.threshold - 1;
   }
 
-  /** Records the failure of an attempt that was made in `era`. */
   failed(era: number = this.era): void {
     if (era !== this.era) return;
     this.isCalm = false;

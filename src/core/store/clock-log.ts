@@ -321,7 +321,6 @@ export interface CopiedClock {
    * its node, or none. Resolves to what they show then. Rejects if one is not known to show it.
    */
   raise(head: Buffer): Promise<readonly Buffer[]>;
-  /** Reads the log from one of its bytes on. */
   read(from: number): Promise<Buffer | undefined>;
 }
 

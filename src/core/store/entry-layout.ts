@@ -137,7 +137,6 @@ export const splitAtOrigin = (bytes: Buffer): readonly [Buffer, Buffer] => [
   bytes.subarray(COMMON_BYTES),
 ];
 
-/** Returns the bytes of a position or a subject. */
 export function doubleOf(number: number): Buffer {
   const bytes = Buffer.alloc(8);
   bytes.writeDoubleLE(number);
@@ -191,7 +190,6 @@ export interface OwnFreshness {
   readonly staleWhileRevalidateMs?: number;
 }
 
-/** What the entry of a value has besides the value. */
 interface BodyParts {
   /** All tags of the value: those known before its load, and those derived from it. */
   readonly subjects: readonly Subject[];
@@ -200,7 +198,6 @@ interface BodyParts {
   readonly freshness?: OwnFreshness | undefined;
 }
 
-/** `value`: as packed by the codec. */
 export interface Body extends BodyParts {
   readonly value: Uint8Array;
 }

@@ -41,7 +41,6 @@ export class FailOpenStore implements Store {
   readonly #oversized = new Map<string, number>();
   #probedName = "";
 
-  /** `maxValueBytes`: what a value has at most. */
   constructor(
     private readonly inner: Store,
     private readonly clock: Clock,

@@ -38,7 +38,6 @@ export class NodeState {
     return true;
   }
 
-  /** In the words of the server. */
   refusals(): readonly Refusal[] {
     const since = this.clock.now() - FAILING_MS;
     return [...this.failing].flatMap(([operation, { at, refusal }]) =>

@@ -195,11 +195,9 @@ export function newGen(token: string, now: number): string {
   return micros.toString("latin1") + token.slice(0, HALF_BYTES);
 }
 
-/** Returns when a lease chain has begun, on the store's clock. */
 export const begunAt = (gen: string): number =>
   Number(Buffer.from(gen.slice(0, HALF_BYTES), "latin1").readBigUInt64BE()) / 1000;
 
-/** What an operation of a store does with one entry. */
 export interface Decision<Result> {
   readonly result: Result;
   /**

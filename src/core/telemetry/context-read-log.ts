@@ -8,7 +8,6 @@ import type { Logger } from "./log-listener.js";
  * Later finds are added in short lines. `ContextWatch` finds each once, and at most 1,000.
  */
 export class ContextReadLog {
-  /** The properties that have their line. */
   readonly #logged = new Set<string>();
   readonly #pending = new Map<string, string[]>();
   #knowsRequests = false;

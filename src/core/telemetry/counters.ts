@@ -79,7 +79,6 @@ function emptyCounts(): Counts {
   return { ...counts, bypasses: new Map(), loadMs: new Durations() };
 }
 
-/** The upper bound of the first bucket. */
 const SMALLEST_MS = 0.125;
 /** Buckets by which the bounds double. */
 const PER_OCTAVE = 4;

@@ -84,7 +84,6 @@ export interface EdgeRequest {
 interface Contents {
   /** Undefined: they are too many. */
   readonly subjects: readonly Subject[] | undefined;
-  /** Milliseconds. Infinite without parts. */
   readonly freshForMs: number;
   readonly staleForMs: number;
   readonly isPrivate: boolean;

@@ -10,7 +10,6 @@ export interface ResponseHeaders {
 
 export interface Answered {
   readonly method: string;
-  /** The header of the request. */
   readonly accept: string | null | undefined;
   /** Undefined: 200. */
   readonly status: number | undefined;

@@ -88,7 +88,6 @@ export interface ResolvedEdge {
   readonly maxTagBytes: number;
   readonly maxTags: number;
   readonly clientMaxAge: number;
-  /** The paths into the context that a header decides. */
   readonly contextPaths: ReadonlySet<string>;
   /** The request headers that decide what is sent, and who may keep it. */
   readonly vary: readonly string[];

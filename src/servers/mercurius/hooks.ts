@@ -178,7 +178,6 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
 /** What Mercurius reads of a context when it has executed an operation. */
 const KEYS_OF_MERCURIUS = ["errors", "onResolution"];
 
-/** Checks the schema again after calls that change it. */
 function checkAfter(hooks: GraphQLHooks, names: readonly string[], check: () => void): void {
   const methods = hooks as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
   for (const name of names) {

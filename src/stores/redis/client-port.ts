@@ -68,7 +68,6 @@ export interface ClientEvent {
   error: [error: Error];
   /** It begins to connect, for the first time or again. */
   connecting: [];
-  /** It is connected. */
   ready: [];
   /** It was closed, or has given up. */
   end: [];

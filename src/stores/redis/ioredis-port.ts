@@ -10,7 +10,6 @@ import {
 } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
 
-/** Returns the port of a client of ioredis or iovalkey. */
 export function ioredisPort(client: IoredisClient): ClientPort {
   const cluster = isCluster(client) ? client : undefined;
   // ioredis then loses the name of a command that is passed to `callBuffer`, so that only explicit

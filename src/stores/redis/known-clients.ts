@@ -5,7 +5,6 @@ import { ioredisPort } from "./ioredis-port.js";
 import { type NodeRedisOptions, nodeRedisPort } from "./node-redis-port.js";
 import { type ScriptCall, sendScripts } from "./pipeline.js";
 
-/** Returns whether a value is a client, of whatever package. */
 export const isClient = (value: unknown): value is RedisClient => isIoredis(value) || isNodeRedis(value);
 
 const PORT: unique symbol = Symbol("graphql-cached.port");

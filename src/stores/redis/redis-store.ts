@@ -214,7 +214,6 @@ function storeOn(port: ClientPort, clock: Clock): Store {
   };
 }
 
-/** The most reports that are read at once. */
 const MAX_REPORTS = 1_000;
 
 const LOST: Parameters<Wake> = [undefined, undefined, undefined];

@@ -125,6 +125,5 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
   };
 }
 
-/** The most nodes that are listed. */
 const MAX_NODES = 50;
 const BREAKER_STATES = { closed: "CLOSED", open: "OPEN", "half-open": "HALF_OPEN" } as const;

@@ -40,7 +40,6 @@ export class RecentEvents {
     if (this.#events.size > MAX_EVENTS) this.#events.delete(this.#events.keys().next().value as string);
   };
 
-  /** The one that was reported last comes first. */
   get newest(): readonly RecentEvent[] {
     return [...this.#events.values()].reverse();
   }

@@ -41,7 +41,6 @@ export class Reports {
     this.#minute = [minuteAt(this.#startedAt), []];
   }
 
-  /** Begins to count by minute, and to report. */
   start(): void {
     if (this.#state !== "new") return;
     this.#state = "running";

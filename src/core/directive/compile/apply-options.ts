@@ -16,7 +16,6 @@ export function refuseMistakes(...mistakes: readonly string[]): void {
   if (mistakes.length > 0) throw optionInvalid(`applyCached: ${mistakes.join("; ")}`);
 }
 
-/** Returns the entries of an option that is an object by coordinate or type. */
 export function recordOption(given: unknown, name: string, what: string, example: string): [string, unknown][] {
   if (given === undefined) return [];
   if (!isRecord(given))

@@ -142,7 +142,6 @@ function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[],
 export const pathsIn = (templates: readonly TagTemplate[]): Path[] =>
   templates.flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
 
-/** Returns the texts of what key and tags are made from of a context. */
 export const contextPartsOf = (
   { contextPaths }: FieldRule,
   context: unknown,

@@ -59,7 +59,6 @@ class PolicyReader {
   readonly #found = new Map<string, { type: GraphQLObjectType; field: AnyField; settings: FieldSettings }>();
   readonly #coordinates = new Set<string>();
   readonly #typeSettings = new Map<string, PolicySettings>();
-  /** The names of the types whose settings apply to a field. */
   readonly #used = new Set<string>();
 
   constructor(readonly reading: SchemaReading) {}

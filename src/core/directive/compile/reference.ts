@@ -26,7 +26,6 @@ export type KeyedType = GraphQLObjectType | GraphQLInterfaceType;
 
 export type ReferenceResolver = (representation: unknown, context: unknown, info: GraphQLResolveInfo) => unknown;
 
-/** What @apollo/subgraph keeps in the extensions of a type. */
 interface Extensions {
   readonly apollo?: { readonly subgraph?: { readonly resolveReference?: ReferenceResolver } };
 }
@@ -63,7 +62,6 @@ export function copyReferenceResolver(
   };
 }
 
-/** Returns the fields of each `@key` by which this subgraph is asked for a type. */
 export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[] {
   const keys = federationNames(schema, "key").flatMap((name) => directivesAt(schema, type, name));
   return keys.flatMap(({ fields, resolvable }) =>

@@ -51,7 +51,6 @@ function firstCached(schema: GraphQLSchema): { coordinate: string; source: strin
   return undefined;
 }
 
-/** Returns where a policy is written, or what a mutation invalidates. */
 function sourceAt(schema: GraphQLSchema, target: Annotated, name: "cached" | "invalidates"): string | undefined {
   if (directivesAt(schema, target, name).length > 0) return `@${name}`;
   return target.extensions?.[name] === undefined ? undefined : `extensions.${name}`;

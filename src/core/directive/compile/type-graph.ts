@@ -10,7 +10,6 @@ import {
 import { getOrMake } from "../../base/multimap.js";
 import type { AnyField } from "./field-rule.js";
 
-/** Returns what can be reached from `start`, that included. */
 export function reached<Node>(start: Iterable<Node>, next: (node: Node) => Iterable<Node>): ReadonlySet<Node> {
   const found = new Set(start);
   // A set is also iterated over what is added meanwhile.

@@ -154,7 +154,6 @@ interface Wrapping {
   readonly parts: CacheParts;
 }
 
-/** Returns a copy of the schema with the resolvers that `rules` ask for. */
 function wrapFields(
   schema: GraphQLSchema,
   { rules, entities, existence, appliedWith, parts }: Wrapping,

@@ -139,7 +139,6 @@ export class CacheControlHints {
     }
   }
 
-  /** Logs which hints have no effect on the cache. */
   report({ logger }: Pick<CacheParts, "logger">): void {
     for (const type of Object.values(this.schema.getTypeMap()).filter(isInterfaceType))
       for (const field of Object.values(type.getFields()))

@@ -178,14 +178,12 @@ export class KeyedArguments {
   }
 }
 
-/** Returns the names of the variables in the arguments of a field itself. */
 export function variablesInArguments({ fieldNodes: [node] }: Pick<QueryInfo, "fieldNodes">): ReadonlySet<string> {
   const draft = new Draft();
   for (const { value } of node?.arguments ?? []) draft.placesIn(value);
   return draft.variables;
 }
 
-/** The part of `info` that says what a query asks for. */
 export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "operation" | "variableValues">;
 
 /** A query that nests fields and fragments deeper has no key: it is an attack, or circular. */

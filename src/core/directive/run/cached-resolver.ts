@@ -114,7 +114,6 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
   return (source, args, context, info) => parts.underWay.add(mutate(source, args, context, info));
 }
 
-/** Warns of `what` in the first call that has met it. */
 type WarnOnce = (what: string, text: string) => void;
 
 /** The tags of one template, or of the entities of one type; the beginning of those too many. */

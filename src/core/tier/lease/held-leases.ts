@@ -117,7 +117,6 @@ interface HeldLeasesParts {
 /** A lease as its grant describes it. A refresh job carries it to a worker. */
 export type Lease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt" | "position">;
 
-/** A request for the lease on a key. */
 export interface LeaseRequest {
   readonly request: ReadRequest;
   /** See `AcquireRequest.supersededAt`. */
@@ -142,7 +141,6 @@ export interface InFlightLoad extends Lease, QueuedRequest {
   /** On the clock of this process. */
   readonly startedAt: number;
   readonly waiters: Waiters;
-  /** What readers get. */
   readonly loaded: Promise<Loaded>;
   /** Whether the store accepted the value: not if the lease had ended. */
   readonly settled: Promise<boolean>;
@@ -156,7 +154,6 @@ const FIRST_RELEASE_RETRY_MS = 100;
 /** From this number on, leases of one tick last longer by one time budget per 100. */
 const MANY_LEASES = 1_000;
 
-/** How a lease ends without a value. */
 export type LeaseEnd = Omit<Release, keyof Hold>;
 
 /** As if the lease had never been granted. */

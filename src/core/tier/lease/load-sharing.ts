@@ -154,7 +154,6 @@ export class LoadSharing {
   }
 }
 
-/** The loads of one key. */
 interface KeyLoads {
   readonly key: string;
   readonly running: Set<RunningLoad>;
@@ -170,7 +169,6 @@ interface RunningLoad {
 
 /** A load without a lease that waits to run. */
 interface UnleasedLoad {
-  /** The request whose source is called. */
   readonly request: ReadRequest;
   /** Resolves to whether it begins, when that is known: not if nobody waits for it any more. */
   readonly turn: Deferred<boolean>;
@@ -181,7 +179,6 @@ interface UnleasedLoad {
 /** After how many loads that fail with an error of their own caller a reader loads for itself. */
 const MAX_LOADS_OF_OTHERS = 2;
 
-/** How many loads of one key a process runs at a time. */
 const MAX_LOADS_OF_A_KEY = 2;
 
 /** How often a reader that waits for a place looks whether another process has loaded meanwhile. */

@@ -274,7 +274,6 @@ const FOR_WAITERS_MS = 2_000;
 /** The option that says for how long an error is shared. */
 export type ErrorMaxAgeMs = number | ((error: unknown, coordinate: string) => number | undefined);
 
-/** The parts that `Settlement` uses. */
 export interface SettlementParts {
   readonly store: Store;
   readonly modes: Modes;

@@ -95,13 +95,11 @@ const MAX_POLL_MS = 400;
 /** Waiters that are due within the same window poll together, so that they share one store read. */
 const POLL_WINDOW_MS = 15;
 
-/** Waiters that poll together. */
 interface Poll {
   readonly dueAt: number;
   readonly watches: Watch[];
 }
 
-/** One reader's watch on one key. */
 export interface Watch {
   readonly key: string;
   /** When the current wait ends; infinite between two waits. */
@@ -112,7 +110,6 @@ export interface Watch {
   wasPolled: boolean;
   /** The last wake-up that arrived between two waits. */
   missed: Woken | undefined;
-  /** Ends the current wait. */
   resume: ((woken: Woken) => void) | undefined;
 }
 

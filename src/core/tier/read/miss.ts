@@ -451,7 +451,6 @@ export class Miss {
 /** What the first read has shown, and how long the miss may take. */
 export interface MissStart extends Omit<Unservable, "kind"> {
   readonly entry: Entry | undefined;
-  /** The store's time. */
   readonly now: number;
   /** On the clock of this process. */
   readonly deadlineAt: number;
@@ -468,7 +467,6 @@ export interface OpenMisses {
   readonly waiting: Map<string, Miss>;
 }
 
-/** What all ways to read work with. */
 export interface ReadParts extends VerdictParts, SettlementParts {
   /** What lease requests and loads are collected in. */
   readonly longTick: LongTick;
@@ -477,7 +475,6 @@ export interface ReadParts extends VerdictParts, SettlementParts {
   readonly waiting: Waiting;
 }
 
-/** What misses need of `Reads`. */
 export interface ReadPath {
   readonly responder: Responder;
   /** Reads the store for one request, together with all other reads of the tick. Never rejects. */

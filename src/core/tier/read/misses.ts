@@ -76,7 +76,6 @@ export class Misses {
     return miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.parts.settings.leaseWaitMs ? miss : undefined;
   }
 
-  /** Loads in place of an entry that cannot be used, for this request alone. */
   supersede(
     request: ReadRequest,
     now: number,

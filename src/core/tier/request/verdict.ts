@@ -84,7 +84,6 @@ export interface ServableValue {
   readonly decoded: DecodedValue;
 }
 
-/** A value has to be loaded, or waited for. */
 export interface Unservable {
   readonly kind: "load";
   readonly freshness: Freshness;

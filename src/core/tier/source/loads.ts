@@ -318,7 +318,6 @@ export class Loads {
   }
 }
 
-/** The parts that `Loads` uses. */
 interface LoadsParts extends SourceParts {
   readonly channel: Channel;
   readonly packing: Packing;

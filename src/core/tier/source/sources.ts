@@ -219,7 +219,6 @@ const TOO_MANY_OF_ONE = "too many loads of its request wait (half of `loads.maxQ
 const TOO_MANY_OVERDUE =
   "too many loads have exceeded `loads.loadTimeoutMs` and still run (`loads.maxConcurrentLoads`)";
 
-/** What one request can have of what all share. */
 const halfOf = (all: number): number => Math.max(1, Math.floor(all / 2));
 
 /** Of one load, or of those that their source gets as one call. Ends when the last has left. */
@@ -315,7 +314,6 @@ interface AdmittedLoad {
   readonly expedite: (() => void) | undefined;
 }
 
-/** How the loads of one coordinate are doing. */
 export interface SourceStatus {
   readonly coordinate: string;
   readonly running: number;
