@@ -89,10 +89,7 @@ export interface TimeLimit<Late> {
 }
 
 export interface PartedLimit<Late> extends Omit<TimeLimit<Late>, "isUnawaited"> {
-  /**
-   * Returns something else once more of what is waited for has arrived. Such a part of the time
-   * does not count: what is slow is not away.
-   */
+  /** Returns something else once more has arrived. That time does not count: slow is not away. */
   readonly progress?: (() => unknown) | undefined;
   /**
    * The time is over at the end of the first part that begins after this, so that replies which
@@ -181,8 +178,5 @@ export function disableStorage(storage: Pick<AsyncLocalStorage<unknown>, "disabl
   }
 }
 
-/**
- * The asynchronous context of what belongs to no request. A cache may be created inside one, whose
- * context would live as long as the cache.
- */
+/** Of what belongs to no request: a cache made inside of one would keep its context alive. */
 export const outsideOfRequests = new AsyncResource("graphql-cached");

@@ -5,8 +5,7 @@
  */
 import { isObject } from "./built-in.js";
 import type { GraphQLInputType, GraphQLResolveInfo, GraphQLSchema, OperationDefinitionNode } from "graphql";
-// As a namespace: an import of a name that graphql 15 lacks would fail before this module can say
-// why.
+// As a namespace: a missing name of graphql 15 would fail before this module can say why.
 import * as graphql from "graphql";
 import { CachedError } from "./errors.js";
 
@@ -150,10 +149,7 @@ function rootOf(path: GraphQLResolveInfo["path"]): object {
 export const infoWith = <Info extends object, Own extends object>(info: Info, own: Own): Info & Own =>
   Object.assign(Object.create(Object.getPrototypeOf(info) as object) as object, info, own);
 
-/**
- * Returns an `info` with the signal of the load, for which others may wait as well, instead of the
- * caller's. graphql 16 has none: it is added.
- */
+/** Returns an `info` with the signal of the load, for all who wait. graphql 16 gets one added. */
 export function withLoadSignal(info: GraphQLResolveInfo, load: { readonly signal: AbortSignal }): GraphQLResolveInfo {
   return infoWith(info, { getAbortSignal: () => load.signal, [EXECUTION]: executionOf(info) });
 }

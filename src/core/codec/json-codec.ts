@@ -63,8 +63,7 @@ export function copyPlain(value: unknown): unknown {
     }
     return list;
   }
-  // A spread defines fields and does not assign them, so `__proto__` becomes an ordinary field,
-  // which the assignment below then finds.
+  // A spread defines fields, so that `__proto__` is an ordinary one, which the assignment finds.
   const copy = { ...value } as Record<string, unknown>;
   for (const name in copy) {
     const member = copy[name];

@@ -167,8 +167,7 @@ function plainOfList(list: readonly unknown[], depth: number, walk: Walk): unkno
 /** Copies the object only if a field changes, or if it comes from another realm. */
 function plainOfFields(value: object, type: BuiltIn, depth: number, walk: Walk): unknown {
   const fields = value as Readonly<Record<string, unknown>>;
-  // A spread defines fields and does not assign them, so `__proto__` is an ordinary field, which an
-  // assignment then finds.
+  // A spread defines fields, so that `__proto__` is an ordinary one, which an assignment finds.
   let copy = Object.getPrototypeOf(value) === Object.prototype ? undefined : { ...fields };
   let isReserved = false;
   const names = Object.getOwnPropertyNames(value);

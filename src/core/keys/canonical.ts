@@ -117,10 +117,7 @@ function createValueWriter(
 /** Writes a value of which no schema says more. Class instances have no text. */
 export const writeValue: ValueWriter = createKeyWriters(() => undefined).exact;
 
-/**
- * Returns the data that a key is made of as it is now, since the caller may go on to change it.
- * What is no plain data, such as an instance of a class, is not copied.
- */
+/** Copies the plain data that a key is made of, since the caller may go on to change it. */
 export function copyOfInput(input: unknown, depth = 0): unknown {
   if (typeof input !== "object" || input === null || depth > MAX_DEPTH) return input;
   const copy = (member: unknown): unknown => copyOfInput(member, depth + 1);

@@ -27,10 +27,7 @@ export function parsePath(text: string): Path | undefined {
   return { text, root, steps };
 }
 
-/**
- * Returns the values at `path`, in order; more than one only if the path contains `[]`.
- * Missing and null values, and non-lists in the place of a list, are skipped.
- */
+/** Returns the values at `path`, in order, without null, undefined and what is no list for `[]`. */
 export function readPath(path: Path, roots: PathRoots): readonly unknown[] {
   let values: readonly unknown[] = [roots[path.root]];
   for (const step of path.steps) values = stepInto(values, step);

@@ -118,8 +118,7 @@ class Call {
   #parts(): unknown {
     const { args, context } = this;
     const parts = context === undefined ? args : withoutEnd(args.map((one) => (one === context ? undefined : one)));
-    // The key of one plain value is remembered. One list is in another, so it is not the list of
-    // all arguments.
+    // The key of one plain value is remembered. One list stays in the list of all arguments.
     return parts.length === 1 && typeof parts[0] !== "object" ? parts[0] : parts;
   }
 }

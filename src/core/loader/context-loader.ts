@@ -81,8 +81,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, ask);
     const value = this.#remembered(id, names, nesting === "none" ? undefined : tier.loads.enclosing(), ask);
-    // The memoized promise may be that of a load that waits for the slot of the load around this
-    // call.
+    // It may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") tier.loads.expedite(names.key, value);
     return value;
   }
@@ -467,10 +466,7 @@ export interface LoaderMaking<Id, Value, Context> {
   originOf(id: Id): unknown;
   /** Returns plain data from which `idOf` makes the same id in another process. Default: the id. */
   inputOf?(id: Id): unknown;
-  /**
-   * Returns the id that an invalidation, the inspection or a refresh job names, the latter with the
-   * context of its worker. Throws `CACHED_KEY_UNUSABLE`.
-   */
+  /** Returns the id that a caller, or a job in a worker, names. Throws `CACHED_KEY_UNUSABLE`. */
   idOf(named: unknown, worker?: { readonly context: Context }): Id;
   readonly mayExist?: ((id: Id) => Promise<boolean>) | undefined;
 }

@@ -46,8 +46,7 @@ export class ContextWatch {
     const running = { coordinate, keyProperties, isPrivate, context, hasEnded: false };
     const loadsBefore = watched.loads++;
     const result = this.#running.run(running, load);
-    // Nothing else has run meanwhile. What it adds later is only told from what others add if no
-    // other load has begun.
+    // Nothing else has run meanwhile. Later, only a load that was alone can have added something.
     this.#noteAdded(context, watched, running);
     const end = (): void => {
       running.hasEnded = true;
@@ -275,8 +274,7 @@ function watchOwn(context: object, property: PropertyKey, { read, written }: Acc
       value = next;
       return;
     }
-    // Assigning to an object that inherits from the context creates its own property, as with a
-    // plain field.
+    // Assigning to an object that inherits from the context creates its own property.
     Object.defineProperty(this, property, { value: next, writable: true, enumerable: true, configurable: true });
   }
   Object.defineProperty(context, property, {

@@ -93,9 +93,6 @@ export interface ExistenceParts {
   readonly onceLog: Logger;
 }
 
-/**
- * Returns a copy for a function of the user, which may change it. `isFrozen`: it cannot, and throws
- * at the place of the mistake.
- */
+/** Returns a copy for a function of the user. `isFrozen`: it throws where that changes it. */
 export const givenIds = <Id>(ids: readonly Id[], isFrozen: boolean): readonly Id[] =>
   isFrozen ? Object.freeze(ids.slice()) : ids.slice();

@@ -41,10 +41,7 @@ export class FieldLoader implements Moment {
     return this.#budget;
   }
 
-  /**
-   * Rejects only with the error of a load. A load that asks for its own key goes to the source,
-   * since the first request waits for this load.
-   */
+  /** Rejects only with a load's error. A load that asks for its own key goes to the source. */
   read(request: FieldRequest): Promise<unknown> {
     const known = this.#firstOf.size === 0 ? undefined : this.#known(request);
     if (known === undefined && request.usesMemory && this.tier.isPlain) return this.tier.readKnown(request);
@@ -179,10 +176,7 @@ export class ExecutionBudget {
     this.#keyBytes += input.length;
   }
 
-  /**
-   * Counts tags of a template with several lists. `coordinate`: the cached field that has them.
-   * Throws `CACHED_KEY_UNUSABLE` over the limit.
-   */
+  /** Counts tags of a template with several lists. Throws `CACHED_KEY_UNUSABLE` over the limit. */
   addCombinations(count: number, coordinate?: string): void {
     const { maxTagCombinations } = this.limits;
     this.#combinations += count;

@@ -5,10 +5,7 @@ import type { InvalidationNames } from "../tier/shared/unconfirmed-invalidations
 import { identityOfTarget } from "./identity.js";
 import type { LoaderRule } from "./loader-options.js";
 
-/**
- * Returns what an invalidation of one entry of a loader or function concerns. Reports an id that
- * may be meant as another one. Throws what `keyOfLoader` throws.
- */
+/** Reports an id that may be meant as another one. Throws what `keyOfLoader` throws. */
 export function namesOfEntry(rule: LoaderRule, entry: NamedEntry, logger: Logger): InvalidationNames {
   const key = keyOfLoader(rule, entry);
   const doubt = rule.doubtOf(entry.id);

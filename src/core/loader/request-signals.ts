@@ -5,10 +5,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/request/waiters.js";
 import type { ContextWatch } from "./context-watch.js";
 
-/**
- * Finds the abort signals of a request: of `abortSignal`, `context.request.signal` (Yoga), and
- * `info.getAbortSignal()` (graphql 17).
- */
+/** Finds a request's signals: `abortSignal`, `context.request.signal`, `info.getAbortSignal()`. */
 export class RequestSignals {
   constructor(
     private readonly abortSignal: ((context: never) => unknown) | undefined,

@@ -16,10 +16,7 @@ import { type ExecutionLimits, FieldLoader } from "./field-loader.js";
  * outlives its request would return values that have been invalidated since.
  */
 export class RequestStates {
-  /**
-   * By signal and owner; by owner twice without a signal. Owners that are shared, or outlive
-   * executions, have signals.
-   */
+  /** By signal and owner, or by owner twice. Owners that are shared or live longer have signals. */
   readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
   readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
@@ -71,8 +68,7 @@ export class RequestStates {
     if (loaders === undefined) {
       loaders = new WeakMap();
       this.#loaders.set(holder, loaders);
-      // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep
-      // the signal for longer.
+      // graphql 17 aborts the signal when it has ended, but its objects may live longer.
       if (holder instanceof EventTarget)
         holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
     }
@@ -105,18 +101,14 @@ export class RequestStates {
     return undefined;
   }
 
-  /**
-   * Makes a copy of a context, such as Apollo Server's for each operation, the context of what was
-   * joined with the original.
-   */
+  /** Makes a copy of a context, as Apollo Server does, the context of what was joined with it. */
   #adopt(copy: object): void {
     // Reads nothing: a context can be a Proxy that refuses other names.
     const joined = Object.getOwnPropertyDescriptor(copy, JOINED)?.value as readonly [object, ...object[]] | undefined;
     if (joined === undefined || this.#members.has(copy)) return;
     const [original] = joined;
     const isFirst = this.#members.get(original) === joined;
-    // The operations of one HTTP request each have a copy, and what is read with the others belongs
-    // to none in particular.
+    // The operations of a batch have a copy each, and what others read belongs to none.
     const members = isFirst ? [copy, ...joined] : [...joined];
     const known = this.contextOf(original);
     for (const member of members) this.#members.set(member, members);

@@ -18,10 +18,7 @@ export class Admission {
   readonly #minHits: number;
   readonly #maxOperations: number;
 
-  /**
-   * `minHits`: the hits that pay for a stored response. `maxOperations`: how many operations have
-   * stored responses at most.
-   */
+  /** `minHits`: the hits that pay for a stored response. `maxOperations`: how many have any. */
   constructor({ minHits, maxOperations }: { readonly minHits: number; readonly maxOperations: number }) {
     this.#minHits = minHits;
     this.#maxOperations = maxOperations;

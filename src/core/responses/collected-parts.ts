@@ -7,10 +7,7 @@ import type { KnownKey } from "../tier/request/known-key.js";
 import { REFUSALS } from "../tier/request/loaded.js";
 import type { ReadReport } from "../tier/request/request.js";
 
-/**
- * What a response is made of, as far as it was read from the cache: the narrowest of all parts.
- * What is unknown is not stored.
- */
+/** What a response is made of: the narrowest of all parts. What is unknown is not stored. */
 export class CollectedParts implements PartCollector {
   readonly #contextPaths: ReadonlySet<string>;
   readonly #tags = new Set<Subject>();
@@ -150,10 +147,7 @@ export function contextReadLine(names: readonly string[], remedy: (path: string)
 
 /** How many properties of a context one line names. */
 const MAX_NAMES = 8;
-/**
- * The most tags of one entry. With more, the entries of a coordinate share a tag, which an
- * invalidation of any of them changes.
- */
+/** With more, the entries of a coordinate share a tag that an invalidation of any changes. */
 const MAX_TAGS = 1_000;
 /** The entries of one coordinate that have a tag each. */
 const MAX_ENTRIES = 16;

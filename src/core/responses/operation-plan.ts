@@ -287,8 +287,7 @@ class SchemaFacts {
     const ofType = rule === undefined && isLoaded ? this.#declaredAt(returned.name, returned) : {};
     const { maxAge: ownMaxAge, scope: ownScope } = mergeSettings(declared, ofType);
     const saysPublic = hasPublicHint(field, { scope: "PUBLIC" });
-    // A check around the resolver of a cached field runs on every hit of the field, and on none of
-    // what contains it.
+    // A check around a cached field's resolver runs on hits of the field, not of what contains it.
     const isCovered = (): boolean =>
       authMarkOf(schema, parent, field) !== undefined || this.#isWrapped(coordinate, field);
     // Apollo's rules know the hints of neither, which are for whom a value is kept all the same.

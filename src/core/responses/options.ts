@@ -118,10 +118,7 @@ const NAMES = [
   "extensions",
 ] as const;
 
-/**
- * Returns the options of the response cache that were given at `place`; undefined if responses are
- * not cached. Throws `CACHED_OPTION_INVALID`.
- */
+/** Undefined if responses are not cached. Throws `CACHED_OPTION_INVALID`. */
 export function resolveResponses(
   given: unknown,
   place: string,

@@ -70,10 +70,7 @@ export class ResponseCache {
     this.parts.requestStates.release(context);
   }
 
-  /**
-   * Returns the age of the response of an operation by the schema and the policies of cached
-   * fields, for servers without rules of their own.
-   */
+  /** The age by schema and policies of fields, for servers without rules of their own. */
   ageOf(operation: Operation): ResponseAge | undefined {
     const { ownMaxAge = 0, isPrivate = false } = this.planner.plan(operation) ?? {};
     return ownMaxAge === 0 ? undefined : { maxAge: ownMaxAge, isPrivate };
@@ -113,10 +110,7 @@ export class ResponseCache {
     return !modes.isUnrestricted && [RESPONSES, ...coordinates, ...loaders.keys()].some((one) => modes.isOff(one));
   }
 
-  /**
-   * Returns whose the response to an operation is. If that is not known, it is not stored, and the
-   * mistake that is the reason is logged once.
-   */
+  /** Returns whose a response is. If that is not known, it is not stored, and the log says why. */
   #ownerOf(context: object, plan: OperationPlan, learned: OperationState): Owner & { readonly isKnown: boolean } {
     const { identify, onceLog } = this.parts;
     const { scope, guests } = this.#shared.options;
@@ -139,8 +133,7 @@ export class ResponseCache {
     const { tier, clock } = this.parts;
     const { admission } = this.#shared;
     const isKnown = admission.isKnown(learned);
-    // A client can send any number of operations once: none of them takes the place of values in
-    // memory.
+    // An operation that a client sends once must not take the place of values in memory.
     const known = isKnown ? this.#knownOf(named.key) : new KnownKey(named.key, NO_TAGS);
     const request = new ResponseRequest(this.#shared, asked, known);
     const kept = !isForced && (await tier.confirmed(known)) ? request.fromMemory() : undefined;

@@ -34,10 +34,7 @@ export interface ResponseKey extends Owner {
   changed(): ReturnType<typeof contextChanged> | undefined;
 }
 
-/**
- * Returns the key of a response. Undefined if a part of it cannot be written, or is missing, which
- * is logged once. `keyPaths`: those of the options.
- */
+/** Undefined if a part cannot be written, or is missing, which is logged once. */
 export function responseKey(
   { keys, identify, onceLog, contextWatch }: CacheParts,
   { schema, variables, context }: Operation,

@@ -51,10 +51,7 @@ export interface Asked {
   ageOf(): ResponseAge | undefined;
 }
 
-/**
- * The request for one response, and the execution that is its load: the server runs that, and ends
- * it, unless the caller gets a stored response.
- */
+/** The request for a response and the execution that is its load, which the server runs. */
 export class ResponseRequest implements ReadRequest, ResponseExecution {
   readonly key: Key;
   readonly policy: Policy;
@@ -178,8 +175,7 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     const { staleWhileRevalidateMs, staleIfErrorMs } = this.shared.options;
     const [error] = response.errors ?? [];
     if (error !== undefined && Math.max(staleWhileRevalidateMs, staleIfErrorMs) > 0) {
-      // The tier decides whether an error says that the source is in trouble, and whether there is
-      // an older response.
+      // The tier decides whether the source is in trouble, and an older response takes its place.
       load.loaded.reject((error as { readonly originalError?: unknown }).originalError ?? error);
       const older = await this.#read?.catch(() => undefined);
       return older instanceof StoredText ? new StoredResponse(older, this.shared.parsed) : undefined;
@@ -249,10 +245,7 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     return text;
   }
 
-  /**
-   * Ends the watch of the context. Returns what was read that is neither part of the key nor the
-   * same for all who share the response.
-   */
+  /** Ends the watch. Returns what was read that neither the key has nor all share. */
   #contextReads(): readonly string[] {
     const { contextWatch } = this.shared.parts;
     const { named, operation } = this.asked;

@@ -92,10 +92,7 @@ export const dataTextOf = (data: unknown): string | undefined => attempt(() => J
 export const hasData = (result: { readonly data?: unknown }, text: string | undefined): boolean =>
   dataGetterOf(result) !== undefined || (text !== undefined && dataTextOf(result.data) === text);
 
-/**
- * Returns what `JSON.stringify` returns for a result whose data, once stringified, is `dataText`.
- * Does not read the data.
- */
+/** Returns `JSON.stringify(result)` for data that is `dataText`, without reading the data. */
 export function stringifyWith(dataText: string, result: object): string {
   const members = Object.keys(result).map((name) =>
     name === "data"

@@ -60,10 +60,7 @@ export const MAGIC: Buffer = Buffer.from("gc clk\x00\x01", "latin1");
 const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end"] as const;
 export type RecordKind = (typeof RECORD_KINDS)[number];
 
-/**
- * A process whose keys of this coordinate have another form cannot tell which of them are meant, so
- * that all of them are.
- */
+/** Processes whose keys have another form cannot tell which are meant, and take all. */
 export interface InvalidatedForm {
   readonly coordinate: Subject;
   readonly form: Subject;

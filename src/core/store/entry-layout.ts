@@ -219,10 +219,7 @@ const WITHOUT_PARTS: ReadBody = { ...NO_TEXT, subjects: [], valueAt: HEAD_BYTES 
 const LENGTH_BYTES = 4;
 const SUBJECT_BYTES = 8;
 
-/**
- * Decodes what `writeBody` returns for `key`. `collision`: it belongs to another key.
- * Returns undefined for any other bytes.
- */
+/** Decodes what `writeBody` returns. `collision`: of another key. Undefined for other bytes. */
 export function readBody(buffer: Buffer, { hash }: Pick<Key, "hash">): ReadBody | "collision" | undefined {
   const parts = (buffer[0] ?? 0) ^ LAYOUT_VERSION;
   if (buffer.length < HEAD_BYTES || (parts & ~ALL_PARTS) !== 0) return undefined;
@@ -269,10 +266,7 @@ const hasOnly = (value: unknown, checks: Readonly<Record<string, (member: unknow
 
 const isDuration = (value: unknown): boolean => typeof value === "number" && Number.isFinite(value) && value >= 0;
 
-/**
- * Returns a hint as it can be stored. A resolver can set anything: what is no number of seconds
- * counts as 0, and what is no scope as PRIVATE.
- */
+/** Resolvers can set anything: what is no number counts as 0, and what is no scope as PRIVATE. */
 export function validHint({ maxAge, scope }: { readonly maxAge?: unknown; readonly scope?: unknown }): ResponseHint {
   return {
     ...(maxAge === undefined || maxAge === null ? {} : { maxAge: isDuration(maxAge) ? (maxAge as number) : 0 }),

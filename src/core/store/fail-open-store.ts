@@ -189,15 +189,11 @@ export class FailOpenStore implements Store {
   readonly renew: Store["renew"] = (holds, times) =>
     this.#calls.inBatches("renew", holds, {
       run: (part) => this.inner.renew(part, times),
-      // A node that does not reply leaves it unknown whether its leases are held; the next renewal
-      // decides.
+      // Without a reply, it is not known whether leases are held; the next renewal decides.
       onFailure: () => true,
     });
 
-  /**
-   * An invalidation needs all nodes of a store with several, so its failure must not keep this
-   * process from reading the log.
-   */
+  /** An invalidation needs all nodes, so its failure must not keep the log from being read. */
   appendClock(records: readonly Buffer[], lostEpoch?: string): Promise<Buffer> {
     const append = async (): Promise<Buffer> => {
       const bytes = await promised(this.inner.appendClock(records, lostEpoch));

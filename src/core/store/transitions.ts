@@ -32,10 +32,7 @@ export interface StoredEntry extends Entry {
 }
 
 const NEVER = Number.MAX_SAFE_INTEGER;
-/**
- * Shorter than any load, so that grants do not get ahead of the time. A power of two, so that sums
- * of instants and durations stay exact.
- */
+/** Shorter than any load. A power of two, so that sums of instants and durations stay exact. */
 const INSTANT_MS = 1 / 1024;
 const NO_LEASE = { gen: "", token: "", untilAt: 0, leasePosition: 0, hasWaiters: false };
 

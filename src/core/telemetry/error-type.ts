@@ -23,8 +23,7 @@ export function errorTypeOf(error: unknown): string {
     };
     const known = [extensions?.code, code].find(isConstant);
     if (known !== undefined) return known;
-    // A DOMException has the name of an AbortError or TimeoutError; those of other errors may be
-    // set to anything.
+    // Only a DOMException has a reliable name, such as AbortError: others may be set to anything.
     const { name } = error instanceof DOMException ? error : error.constructor;
     return CLASS_NAME.test(name) ? name : "_OTHER";
   } catch {

@@ -31,10 +31,7 @@ export interface Adapter {
   check(schema: GraphQLSchema): void;
 }
 
-/**
- * Checks the arguments of an adapter with the options `names`. `usesPolicies`: policies decide how
- * long responses are kept. Throws `CACHED_OPTION_INVALID`.
- */
+/** Throws `CACHED_OPTION_INVALID`. `usesPolicies`: for how long responses are kept. */
 export function openAdapter<Context>(
   cache: CacheHandle<never>,
   options: TraceOptions<Context> & AdapterOptions,

@@ -205,10 +205,7 @@ const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 const OTHER_CACHE =
   "graphql-cached: cachedPlugin: `responses`: expected to be the only response cache, got a response from another one, which nothing invalidates; remove @apollo/server-plugin-response-cache from the plugins, or `responses`";
 
-/**
- * Watches for the result of the execution: plugins whose `willSendResponse` comes first can replace
- * it, or change its data, for one caller.
- */
+/** Watches for the result: other plugins can replace it, or change its data, for one caller. */
 function watchResult({ response, overallCachePolicy }: Asked): () => ExecutedResponse | undefined {
   let executed: ExecutedResponse | undefined;
   let current = response.body;

@@ -23,10 +23,7 @@ export const hasLifetimes = (schema: GraphQLSchema): boolean =>
 export const secondsLeft = (freshForMs: number, ageMs: number): number =>
   ageMs < 1_000 ? Math.ceil(freshForMs / 1_000) : Math.floor(freshForMs / 1_000);
 
-/**
- * The narrowest policy of all values in a response. Apollo sees neither loaders nor fields without
- * a hint, whose value is part of their parent's.
- */
+/** The narrowest policy of all values: Apollo sees neither loaders nor fields without a hint. */
 export class NarrowestPolicy {
   #maxAge = Number.POSITIVE_INFINITY;
   #isPrivate = false;

@@ -54,10 +54,7 @@ interface Decided {
     | undefined;
 }
 
-/**
- * Decides now, and again with every further header, which other plugins may set. When Apollo Server
- * asks for the content type, or sets it, all plugins are done.
- */
+/** Decides now, and again with each header that other plugins set, until Apollo Server is done. */
 export function decideToTheEnd(
   response: SentResponse,
   { method, headers: asked }: HTTPGraphQLRequest,

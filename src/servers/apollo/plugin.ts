@@ -47,8 +47,7 @@ export function cachedPlugin<Context extends object>(
       const needing = responses === undefined ? (edge === undefined ? undefined : "edge") : "responses";
       if (needing !== undefined && !parts.rules.isEmpty && !hasLifetimes(schema))
         parts.onceLog.info(withoutLifetimes(needing));
-      // Before the server replaces the resolvers of a schema that was copied after it had been
-      // applied.
+      // Before the server replaces the resolvers of a copied schema.
       parts.resolvers.add(schema);
       return { drainServer: () => parts.drain() };
     },

@@ -56,10 +56,7 @@ export class Edge {
     return new EdgeResponse(this, undefined, undefined);
   }
 
-  /**
-   * Returns the properties of other contexts that one lacks, and that no header decides: nobody
-   * sees them read, and they are not in the key of a CDN.
-   */
+  /** Returns the properties of other contexts that one lacks: nobody sees these read. */
   missingIn(context: object): readonly string[] {
     const names = namesOf(context);
     const isKnown = (name: string): boolean =>
@@ -168,8 +165,7 @@ export class EdgeResponse {
     const stop = all.requestStates.collect(operation.context, parts.observing(observer));
     if (plan?.isPublic === true) return stop;
     const contextReads = contextWatch.collect(operation.context, [...contextPaths, ...options.contextPaths]);
-    // What tells callers apart says the same of all whose responses a CDN keeps: that they are not
-    // signed in.
+    // What identifies callers says of all whose responses CDNs keep that they are not signed in.
     identityOf(identify, operation.context);
     return () => {
       stop();

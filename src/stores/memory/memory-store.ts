@@ -51,8 +51,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       if (change === undefined) return result;
       put(key, change.to);
       if (before?.hasWaiters === true && change.to?.gen !== before.gen)
-        // Deferred, as if sent over a network: waiters must not run inside another caller's
-        // operation.
+        // Deferred, as by a network: waiters must not run inside another caller's operation.
         asJob(() => {
           for (const { wake } of listeners) wake(key, change.forWaiters, before.gen);
         });

@@ -19,10 +19,7 @@ export interface ClientPort {
   readonly events: ClientEvents;
   /** Undefined: the client has one server, whose name as a node is empty. */
   readonly cluster?: ClusterNodes | undefined;
-  /**
-   * Sends commands in one round trip to the server of the first key among them. Resolves with a
-   * reply to each, in their order, or an Error. Never rejects.
-   */
+  /** Sends to the server of the first key, in one round trip. Resolves to replies or Errors. */
   send(commands: readonly Command[]): Promise<readonly unknown[]>;
   /** Sends a command whose slot has moved. Rejects if it fails. Default: as any other. */
   sendMoved?(command: Command): Promise<unknown>;

@@ -12,8 +12,7 @@ import type { ScriptArgument } from "./define-script.js";
 
 export function ioredisPort(client: IoredisClient): ClientPort {
   const cluster = isCluster(client) ? client : undefined;
-  // ioredis then loses the name of a command that is passed to `callBuffer`, so that only explicit
-  // pipelines can be used.
+  // ioredis loses the name of a command in `callBuffer` then: only pipelines can be used.
   const isAutoPipelined =
     (client.options as { enableAutoPipelining?: boolean } | undefined)?.enableAutoPipelining === true;
 
@@ -129,10 +128,7 @@ const OWN_OPTIONS = {
   himportFieldsets: undefined,
 } as const;
 
-/**
- * The credentials of a Cluster may be replaced in the options of its nodes, or in those for new
- * ones, so attempts use the two in turn.
- */
+/** A Cluster keeps replaced credentials in its nodes' options or its own: attempts alternate. */
 function credentialsOf({ options }: IoredisCluster, attempt: number): object {
   const { redisOptions = {} } = options as { redisOptions?: { username?: string; password?: string } };
   const { username, password } = redisOptions;

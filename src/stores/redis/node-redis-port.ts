@@ -21,8 +21,7 @@ export function nodeRedisPort(client: NodeRedisClient): ClientPort {
     openSubscriber(onEvent, onMessage) {
       const server = original();
       if (server === undefined) return undefined;
-      // Closing a client of node-redis does not end a socket that is still being opened: it would
-      // become ready, and stay.
+      // Closing does not end a socket that is still being opened: it would become ready, and stay.
       const closing = new AbortController();
       const socket = { ...server.options?.socket, ...OWN_SOCKET, signal: closing.signal };
       const connection = server.duplicate({ ...OWN_OPTIONS, socket });
@@ -146,8 +145,7 @@ function sentinelKind(sentinel: NodeRedisSentinel): NodeRedisKind {
       listen(found, "error", (error: Error) => events.emit("error", error)),
       listen(found, "connect", () => events.emit("connecting")),
       listen(found, "ready", () => events.emit("ready")),
-      // The Sentinel client has closed it: there is another master, or it was closed itself, which
-      // it says only later.
+      // The Sentinel client has closed it: there is another master, or it was closed itself.
       listen(found, "end", () => {
         events.emit("end");
         find().catch(() => undefined);

@@ -22,10 +22,7 @@ export async function send(port: ClientPort, commands: readonly Command[]): Prom
   return Promise.all(commands.map((command, index) => (isMoved(replies[index]) ? again(command) : replies[index])));
 }
 
-/**
- * Resolves once a client that connects for the first time is connected, or has failed to be:
- * without an offline queue, it refuses commands until then.
- */
+/** Resolves after the first attempt to connect: without an offline queue, commands need that. */
 function firstConnection(port: ClientPort): Promise<void> {
   const { events } = port;
   const status = port.status();

@@ -129,8 +129,7 @@ function storeOn(port: ClientPort, clock: Clock): Store {
       const values = requests.map((request) => {
         const { gen, grantedAt, ttlMs } = request;
         const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
-        // `grantedAt` has parts of a millisecond, which Redis does not take as a time. What is
-        // dropped at 0 is not stored.
+        // Redis takes no parts of a millisecond. What is dropped at 0 is not stored.
         const dropAt = ttlMs === undefined ? "never" : ttlMs === 0 ? 0 : Math.floor(grantedAt + ttlMs);
         return [latin1(gen), dropAt, start, rest];
       });

@@ -62,8 +62,7 @@ export class Subscriber {
         if (this.#connection === undefined && this.#retryTimer === undefined) this.#connect();
       }),
       events.listen("ready", () => {
-        // Also gives up an attempt that began before the client was connected again: it may wait
-        // for a lost packet.
+        // Also ends an attempt from before the client was connected: it may wait for a lost packet.
         if (this.#liveAt !== undefined || this.#failedAttempts === 0) return;
         this.#stop();
         this.#connect();

@@ -134,8 +134,7 @@ function addResolvers(schema: GraphQLSchema, policies: ReadonlySet<string>): voi
         field.resolve = resolve;
     }
   }
-  // Some field loads the values of a type with a policy: if none is known to, any of them can be
-  // the one.
+  // If no field is known to load the type's values, any of them can be the one.
   for (const { name } of types.filter((type) => isCached(type.name))) {
     const returning = all.filter(({ type }) => getNamedType(type).name === name);
     if (returning.every((field) => field.resolve === undefined)) for (const field of returning) field.resolve = resolve;

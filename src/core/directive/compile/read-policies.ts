@@ -112,8 +112,7 @@ class PolicyReader {
         `the field is cached as well, and a hit would invalidate nothing; remove \`@cached\``,
       );
     if (invalidates) return;
-    // What types and hints say does not apply to nested mutation fields: they would not run on a
-    // hit.
+    // Policies of types and hints are not for nested mutation fields, which a hit would skip.
     if (this.reading.isOfMutationsOnly(type)) {
       if (own !== undefined)
         refuse(
@@ -121,8 +120,7 @@ class PolicyReader {
         );
       return;
     }
-    // Settings of the returned type alone apply only to fields with a resolver: reading the
-    // parent object saves nothing.
+    // Those of the returned type are for fields with a resolver: reading a parent saves nothing.
     const hasResolver = hasOwnResolver(field);
     const typeName = getNamedType(field.type).name;
     const returned = own !== undefined || hasResolver ? this.#typeSettings.get(typeName) : undefined;

@@ -120,10 +120,7 @@ export class EntityTypes {
     return nextTypes(this.schema, type, (field) => !hasOwnResolver(field));
   }
 
-  /**
-   * Returns the entities of an interface or union whose type a walk may not know: it does not call
-   * `resolveType`.
-   */
+  /** Returns possible types that a walk may not know: it does not call `resolveType`. */
   unknownMembersOf(type: GraphQLAbstractType): readonly GraphQLObjectType[] {
     if (type.resolveType == null) return [];
     return this.schema.getPossibleTypes(type).filter((one) => one.isTypeOf == null && this.#leading.has(one));

@@ -179,8 +179,7 @@ class EntityWalk {
       this.obstacles.set(place.coordinate, { kind: "an error", error });
       return;
     }
-    // A getter that returns a promise may have begun a query, as lazy relations do, and those of
-    // its result would begin others.
+    // A getter may begin a query, as lazy relations do, and those of its result others.
     if (types.isPromise(value) && Object.getOwnPropertyDescriptor(object, fieldName)?.value !== value) {
       ignoreRejection(value);
       this.obstacles.set(place.coordinate, { kind: "a promise of a getter" });

@@ -28,10 +28,7 @@ export class IdFields {
     return fields.includes(undefined) ? undefined : (fields as AnyField[]);
   }
 
-  /**
-   * Returns the template of the tag of an object, which is at `root`:
-   * `Rating:{$result.movieId}:{$result.userId}`.
-   */
+  /** Returns the tag template of an object at `root`: `Rating:{$result.movieId}`, for example. */
   templateOf(typeName: string, root: "source" | "result"): string {
     return entityTemplate(typeName, root, this.of(typeName));
   }

@@ -1,10 +1,7 @@
 import { infoWith } from "../../base/graphql-version.js";
 import { type ResponseHint, validHint } from "../../store/entry-layout.js";
 
-/**
- * Returns an `info` for one load that records the cache hints of the resolver for later hits, and
- * forwards them. `info` itself if the server has none.
- */
+/** Returns an `info` that records the resolver's cache hints, or `info` if the server has none. */
 export function collectHints<Info extends object>(info: Info): CollectedHints<Info> {
   const { cacheControl } = info as HintedInfo;
   if (cacheControl === undefined) return { info, hint: () => undefined };

@@ -47,10 +47,7 @@ export function checkInvalidationTarget(target: unknown, caller: string, at = ""
   }
 }
 
-/**
- * The kinds of targets by the property that names one, and what their other properties have to be,
- * with what to do if one is missing.
- */
+/** The kinds of targets by the property that names one, and what others they have. */
 const KINDS: Readonly<Record<Kind, TargetKind>> = {
   loader: {
     name: "name of a loader",

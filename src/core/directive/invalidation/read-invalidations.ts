@@ -11,10 +11,7 @@ import type { Place, SchemaReading } from "../compile/schema-reading.js";
 import { emptyTagReporter, readTags } from "../compile/template-reader.js";
 import type { EntityTypes } from "../entities/entity-types.js";
 
-/**
- * Adds the rule of a field to `rules`. Returns whether it declares one. `findsEntities`: whether
- * the entities in its value count.
- */
+/** Adds the rule of a field to `rules`. Returns whether it declares one, with tags or entities. */
 export function readInvalidation(
   reading: SchemaReading,
   type: GraphQLObjectType | GraphQLInterfaceType,

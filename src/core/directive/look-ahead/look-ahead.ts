@@ -51,10 +51,7 @@ interface LookAheadField {
   readonly isReference: boolean;
 }
 
-/**
- * A part of the query. `rest`: variables or fragments that the selection does not contain. A path
- * of `info`: what no key contains.
- */
+/** `rest`: variables and fragments that the selection lacks. A path of `info`: in no key. */
 type QueryPart = "selection" | "operation" | "rest" | "name" | "definitions" | "allFragments" | `info.${string}`;
 
 /** Whether the selection contains a variable or a fragment of a name. */
@@ -193,10 +190,7 @@ function observe(target: object, property: string, onRead: () => void, enumerabl
   });
 }
 
-/**
- * Returns a record behind a Proxy that reports the names that are read, whether they exist or not,
- * and reads of all names.
- */
+/** Returns a Proxy that reports the names that are read, whether they exist or not. */
 function observedRecord<T extends object>(
   record: T,
   onName: (name: string) => void,

@@ -75,8 +75,7 @@ export class Outlines {
     const ofExecution = getOrMake(this.#ofExecutions, fragments, () => new Map<object, Outline | null>());
     const known = ofExecution.get(owner);
     if (known !== undefined && known !== null) return known;
-    // A document that was not validated can have fragments that contain themselves. What fails once
-    // is not tried again.
+    // Fragments can contain themselves before validation. What fails once is not tried again.
     if (known === null || this.#depth >= MAX_DEPTH) throw unusable();
     ofExecution.set(owner, null);
     const draft = new Draft();
@@ -95,10 +94,7 @@ export class Outlines {
     return outline;
   }
 
-  /**
-   * Writes a node of the field itself. The values of its arguments are in the key as far as that
-   * says; here are the places of variables in them.
-   */
+  /** Writes a node of the field itself: the key has its arguments, but for variables in them. */
   #addFieldNode(
     draft: Draft,
     node: FieldNode,
@@ -219,10 +215,7 @@ export class Outline {
   }
 }
 
-/**
- * The names in a selection, for one load: each part of it is visited once, the nearest first, and
- * as few as tell whether a name is there. (P13)
- */
+/** The names in a selection, for one load. Visits each part once, and no more than needed. (P13) */
 export class SelectedNames {
   readonly variables: Set<string>;
   readonly fragments = new Set<string>();

@@ -100,10 +100,7 @@ class CachedField {
     }
   }
 
-  /**
-   * Returns the request of a load that belongs to no query, and depends on nothing of it. Throws if
-   * there is no usable key.
-   */
+  /** Returns the request of a load that belongs to no query. Throws if there is no usable key. */
   detachedRequest(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): ReadRequest {
     const { rule, parts } = this;
     const roots = { source, args, context, info };
@@ -169,10 +166,7 @@ class FieldCall implements FieldRequest {
   wasKnownOutdated = false;
   loadedAt = 0;
 
-  /**
-   * The arguments of the resolver one by one: an object of them would be one more object for each
-   * hit.
-   */
+  /** Takes the resolver's arguments one by one: one object less for each hit. */
   constructor(
     readonly field: CachedField,
     readonly known: KnownKey,
@@ -342,10 +336,7 @@ function reportHint(this: FieldCall, hint: ResponseHint): void {
   this.observer?.onHint?.(hint, this.info);
 }
 
-/**
- * A load has set the cache hint PRIVATE, and nothing says whose value it is. A field that declares
- * itself that it is PUBLIC knows better.
- */
+/** The hint PRIVATE does not say whose a value is. A field that declares itself PUBLIC wins. */
 function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
   if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || hint?.scope !== "PRIVATE") return undefined;
   const error = new CachedError(

@@ -74,10 +74,7 @@ export function collectingResolver(
   };
 }
 
-/**
- * Wraps the resolver of a mutation field: after it has succeeded, invalidates tags and the entities
- * that it has returned, then returns.
- */
+/** Wraps a mutation field: after success, invalidates tags and entities, and then returns. */
 export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, parts: CacheParts): Resolver {
   const reported = new Set<string>();
   const warnOnce: WarnOnce = (what, text) => {
@@ -104,8 +101,7 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     const declared = changedSubjects(lists, info, parts, warnOnce);
     const known = new Set(declared);
     const others = changedSubjects(entities, info, parts, warnOnce)?.filter((subject) => !known.has(subject));
-    // An unavailable store must not fail the mutation. The invalidation is retried until the store
-    // confirms it.
+    // A store that is away must not fail the mutation. The invalidation is retried.
     await Promise.allSettled([invalidate("@invalidates", declared), invalidate("entityTags", others)]);
     parts.requestStates.loader(executionOf(info)).clear();
     return result;

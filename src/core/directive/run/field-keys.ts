@@ -127,10 +127,7 @@ function singleOf(inputs: readonly Path[] | undefined, { policy, declaresSelecti
     : { root, step };
 }
 
-/**
- * Returns the paths to the values that names are made from, besides the selection. Undefined if
- * they are made from more than single values.
- */
+/** Returns the paths of single values that make names, but the selection. Undefined: others do. */
 function inputsOf({ keyPaths, knownTags, reference }: FieldRule): readonly Path[] | undefined {
   // Whether a representation has more fields than those of its key decides about its tags.
   if (reference?.keys !== undefined) return undefined;

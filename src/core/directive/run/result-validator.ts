@@ -246,8 +246,7 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): C
     if (!isObject && (hasFunctions || !isNoObject(value))) return undefined;
     const name = isObject ? (walk === undefined ? value.__typename : typeNameOf(value, type, walk)) : undefined;
     if (name === UNKNOWN) return undefined;
-    // A schema can share the type with the one that it was compiled for, and have more members of
-    // it.
+    // A schema can share the compiled type, and have more members of it.
     const schema = walk?.info.schema ?? compilation.schema;
     const member = typeof name === "string" ? schema.getType(name) : undefined;
     return isObjectType(member) && schema.isSubType(type, member)

@@ -7,10 +7,7 @@ import { type ReadBody, readBody } from "../../store/entry-layout.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { type Failure, type Failures, failureAad } from "./failure.js";
 
-/**
- * Decodes the entry of a value for the reader of `key`. Every call returns a new value. Unreadable
- * entries are reported, never thrown.
- */
+/** Every call returns a new value. Unreadable entries are reported, never thrown. */
 export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
   let cause: unknown;
   try {

@@ -80,10 +80,7 @@ function valueFreshness(entry: Entry, policy: Policy, now: number): Freshness {
   return staleMs < staleIfErrorMs ? "stale-if-error" : "absent";
 }
 
-/**
- * Returns how long a fresh value stays fresh: its entry may say longer, if a release with a longer
- * `maxAge` has stored it. `own`: its own lifetime.
- */
+/** The entry may say longer, from a release with a longer `maxAge`. `own`: its own lifetime. */
 export function freshEndOf(
   { freshUntilAt, grantedAt }: Pick<Entry, "freshUntilAt" | "grantedAt">,
   policy: Policy,

@@ -30,10 +30,7 @@ export class HeldLeases {
     return this.#byToken.size;
   }
 
-  /**
-   * Returns the times of `count` leases. Thousands are requested, renewed and used in many batches,
-   * and the leases of the first have to last until the last one has ended.
-   */
+  /** Thousands are used in many batches: the first must last until the last batch has ended. */
   timesFor(count: number): LeaseTimes {
     if (count < MANY_LEASES) return this.#times;
     const { leaseMs, storeTimeoutMs } = this.parts.settings;
@@ -43,8 +40,7 @@ export class HeldLeases {
   /** Renews a lease from now on, until it is released or its value is stored. */
   add(inFlight: InFlightLoad): void {
     this.#byToken.set(inFlight.token, inFlight);
-    // A tick with thousands of keys takes many batches: when its loads begin, its leases may
-    // already be due.
+    // After the many batches of a tick with thousands of keys, its first leases may be due.
     this.#renewAt(inFlight.askedAt + this.parts.settings.leaseMs / 3);
   }
 
@@ -52,10 +48,7 @@ export class HeldLeases {
     this.#byToken.delete(token);
   }
 
-  /**
-   * Ends a lease, by default as if it had never been granted. Repeats that until it has ended by
-   * itself if the store may not have received it. Never rejects.
-   */
+  /** Repeats itself, until the lease ends, if the store may not have received it. Never rejects. */
   async release({ token, request }: Pick<InFlightLoad, "token" | "request">, end = ABANDONED): Promise<void> {
     this.#byToken.delete(token);
     await this.#release({ key: request.key.name, token, ...end }, FIRST_RELEASE_RETRY_MS);

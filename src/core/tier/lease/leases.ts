@@ -135,10 +135,7 @@ export class Leases {
     return { kind: "limited", isOver: sharing.untilChanged(key.name) };
   }
 
-  /**
-   * Hands a refresh to the queue, if there is one and another process can make the request. The
-   * lease goes with it, so it is not renewed here.
-   */
+  /** Hands a refresh, with its lease, to the queue, if another process can make the request. */
   #enqueue(queued: QueuedRequest, lease: Lease): Acquired | undefined {
     const { channel, clock, loads, packing, underWay, settings } = this.parts;
     const { refreshQueue } = settings;
@@ -204,10 +201,7 @@ export class Leases {
 /** A load of this process, the caller's own if it has its request, or what the store says. */
 export type Acquired =
   | { readonly kind: "in-flight"; readonly inFlight: InFlightLoad }
-  /**
-   * A worker runs the refresh. `isOver`: when the queue has it or, if that refused it, when the
-   * refresh in this process has ended.
-   */
+  /** A worker refreshes. `isOver`: when the queue has it, or when this process has refreshed. */
   | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
   /** This process runs as many loads of the key as it may. `isOver` resolves when to read again. */
   | { readonly kind: "limited"; readonly isOver: Promise<void> }

@@ -60,8 +60,7 @@ export class Settlement {
     const { modes, loads, packing, settings } = this.parts;
     const { refusal, loadMs } = loaded;
     if (loaded.isCallersOwn) {
-      // If the loads fail for most callers, all of them load now, rather than one after the other.
-      // Not after a refresh: its stale value is served on.
+      // If loads fail for most callers, all load now. Not after a refresh: its value is served on.
       if (isRefresh || !loads.callerErrors.isUnshared(request.key)) return ABANDONED;
       return { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: UNSERIALIZABLE_MARK };
     }
@@ -199,10 +198,7 @@ export class Settlement {
     };
   }
 
-  /**
-   * Returns for how long later callers get the error of a load: as the option says, unless it makes
-   * a mistake, which is reported and must not take the place of the error.
-   */
+  /** How long the error of a load is shared. A mistake in the option does not replace the error. */
   #errorMaxAgeMs({ key, policy }: ReadRequest, error: unknown): number {
     const { channel, settings, random } = this.parts;
     const { errorMaxAgeMs, errorBackoffMs } = settings;

@@ -63,10 +63,7 @@ export class Memory {
     return this.#maxStalenessMs > 0 && this.parts.clock.now() - this.#invalidations.asOf < this.#maxStalenessMs;
   }
 
-  /**
-   * Returns whether the value of a key in memory counts for a reader who began before the read
-   * number `since` was sent. Forgets it if it was invalidated.
-   */
+  /** Returns whether a value counts for who began before read `since`. Forgets invalidated ones. */
   serves(known: KnownKey, since: number): boolean {
     const { until } = known;
     if (until === 0) return false;
@@ -264,10 +261,7 @@ interface MemoryParts {
 const KEPT_BYTES = 140;
 /** How many values of the largest size fit. */
 const MIN_ENTRIES = 8;
-/**
- * For how long values count for an execution after a read has confirmed them: a bound, should two
- * executions be taken for one.
- */
+/** How long values count for an execution after a read: a bound, should two be taken for one. */
 const MAX_AGE_MS = 2_000;
 /** How often a process asks for the head by itself, while values are asked for. */
 const POLL_MS = 500;

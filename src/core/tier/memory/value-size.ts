@@ -56,10 +56,7 @@ export class ValueSize {
   }
 }
 
-/**
- * Bytes of V8 in Node.js, whose words have 8 (`process.memoryUsage().heapUsed` after `gc`, of many
- * values of one shape).
- */
+/** Bytes of V8 in Node.js with words of 8, by `heapUsed` after `gc` for many values of a shape. */
 const WORD_BYTES = 8;
 const HEADER_BYTES = 16;
 const OBJECT_BYTES = 24;

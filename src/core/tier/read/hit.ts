@@ -70,10 +70,7 @@ export class Reads implements ReadPath {
     return memory.serves(known, tick.nth);
   }
 
-  /**
-   * Answers a request with a key that is remembered, together with all others of the tick, from
-   * memory if it can. To be called if `isPlain`.
-   */
+  /** Answers with all others of the tick, from memory if it can. To be called if `isPlain`. */
   readKnown(request: KnownRequest): Promise<unknown> {
     const { known } = request;
     const { memory, invalidations } = this;
@@ -82,8 +79,7 @@ export class Reads implements ReadPath {
     const tick = this.#openTick();
     let cell = known.cell as Cell | undefined;
     if (cell?.tick !== tick) {
-      // What is known not to count is read with the rest of the tick: read after that, it would be
-      // loaded in a batch of its own.
+      // Read with the rest of the tick: read after it, it would be loaded in a batch of its own.
       if (known.until > tick.begunAt && (known.comparedAt === invalidations.changes || memory?.isCurrent(known))) {
         cell = new Cell(tick, known.key, true);
         tick.inMemory.push(known);
@@ -159,10 +155,7 @@ export class Reads implements ReadPath {
     tick.end(longTick);
   }
 
-  /**
-   * Answers a request, together with all others of the tick. Rejects with an error of the source
-   * only. `deadlineAt`: when to stop waiting, if the request starts over.
-   */
+  /** Answers with all others of the tick. Rejects with an error of the source only. */
   read(request: ReadRequest, deadlineAt?: number): Promise<unknown> {
     const reason = this.#bypassReasonOf(request);
     if (reason !== undefined) return this.misses.bypass(request, reason);
@@ -176,10 +169,7 @@ export class Reads implements ReadPath {
     return cell.whenRead(() => this.#readingIn(request, cell));
   }
 
-  /**
-   * Returns the fresh value of a request, read together with all others of the tick. Undefined if
-   * there is none; never loads.
-   */
+  /** Returns the fresh value, read with all others of the tick. Undefined: none. Never loads. */
   async peek(request: ReadRequest): Promise<unknown> {
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
     const reading = await this.readingOf(request);
@@ -221,10 +211,7 @@ export class Reads implements ReadPath {
     }
   }
 
-  /**
-   * Serves a value, and refreshes it in the background if that is due, unless the request wants
-   * another one than a stale one.
-   */
+  /** Serves a value, and refreshes it if that is due, unless the request wants a fresher one. */
   #serve(request: ReadRequest, cell: Cell, served: ServableValue, deadlineAt: number | undefined): unknown {
     const { entry, freshness, isSoft, decoded } = served;
     const { known, policy } = request;
@@ -238,8 +225,7 @@ export class Reads implements ReadPath {
     if (isStale && loads.isEnclosing)
       return share({ kind: "load", freshness: "stale-if-error", superseded: entry, endsFreshness: isSoft });
     if (isStale && policy.refresh === "FOREGROUND") {
-      // It is fresh in the store after a soft invalidation, and for a release with a longer
-      // `maxAge`.
+      // Fresh in the store after a soft invalidation, and for releases with a longer `maxAge`.
       const superseded = now < entry.freshUntilAt ? entry : undefined;
       return share({ kind: "load", freshness, superseded, endsFreshness: isSoft });
     }

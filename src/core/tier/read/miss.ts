@@ -71,10 +71,7 @@ export class Miss {
   readonly #fallback: Entry | undefined;
   #supersededAt: number;
   #endsFreshness: boolean;
-  /**
-   * The `grantedAt` of the value that the store has shown last, which is not the result of a load
-   * awaited from now on. 0: none.
-   */
+  /** The `grantedAt` of the value shown last, which no load from now on produces. 0: none. */
   #knownGrantedAt = 0;
   #hasRemoved = false;
   /** The chain of the lease that this request was refused last. */
@@ -143,8 +140,7 @@ export class Miss {
               : { kind: "in-flight", inFlight };
           const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
           this.#busyGen = busyGen ?? this.#busyGen;
-          // Not for a load of this process: its result may have been checked before a request
-          // joins. See `#join`.
+          // Not for own loads: their result may be checked before a request joins. See `#join`.
           if (isJoinable && busyGen !== this.#waitsFor) this.#waitFor(busyGen);
           const respond = await this.#respondTo(acquired, round, watch);
           if (respond !== undefined) return respond;
@@ -187,10 +183,7 @@ export class Miss {
     return freshness === "uncacheable" ? this.#bypass("UNCACHEABLE", areLoadsShareable(current)) : undefined;
   }
 
-  /**
-   * Removes an entry that is not plausible, and with it the lease that it may claim. Returns false
-   * if that was not possible, or has not helped.
-   */
+  /** Removes an implausible entry and its lease. Returns false if that failed or did not help. */
   async #remove(entry: Entry, now: number): Promise<boolean> {
     const { invalidations, store, channel, longestMs } = this.parts;
     const { key } = this.request;
@@ -207,10 +200,7 @@ export class Miss {
     );
   }
 
-  /**
-   * Lets requests of later ticks find the miss while it waits for the load of another process that
-   * has the lease chain `gen`. Undefined: it waits for none.
-   */
+  /** Lets later ticks find the miss while it waits for the lease chain `gen`. Undefined: none. */
   #waitFor(gen: string | undefined): void {
     const waiting = this.start.open?.waiting;
     if (waiting === undefined) return;

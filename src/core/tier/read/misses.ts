@@ -87,10 +87,7 @@ export class Misses {
     return this.#untilAborted(request, () => new Miss(request, start, this.parts, this.path).answer(request));
   }
 
-  /**
-   * Loads the value now. The soft invalidation ends the lease of a load that began earlier, and
-   * leaves the stored value to be served to others.
-   */
+  /** Loads now. The soft invalidation ends the lease, and leaves the value to serve to others. */
   force(request: ReadRequest): Promise<unknown> {
     const { store, memory, invalidations } = this.parts;
     return this.#untilAborted(request, async () => {
@@ -112,10 +109,7 @@ export class Misses {
     });
   }
 
-  /**
-   * Starts a refresh in the background. Each process runs at most one for a key, and none while
-   * another process holds the lease.
-   */
+  /** Refreshes in the background, once in a process, and not while another one holds the lease. */
   refresh(request: ReadRequest, entry: Entry, now: number, endsFreshness: boolean): void {
     if (entry.untilAt > now) return;
     this.#trace(request);

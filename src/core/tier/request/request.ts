@@ -51,10 +51,7 @@ export interface ReadRequest {
   readonly context?: unknown;
   /** What the load uses besides its key: the parent object of a field, or a loader's id. */
   readonly source?: unknown;
-  /**
-   * The latest position of the invalidation clock that was shown when its execution began.
-   * Undefined: it depends on nothing that was read before.
-   */
+  /** The latest clock position shown when its execution began. Undefined: depends on no read. */
   readonly begunAt?: number;
   /**
    * Whether its load would be made of what may be older than an invalidation of its value, such as

@@ -59,10 +59,7 @@ export class ValueDecoder {
   }
 }
 
-/**
- * Freezes plain objects and arrays, recursively, and returns `value`. Other objects, such as a Map,
- * would stay mutable and are left as they are.
- */
+/** Freezes plain objects and arrays, recursively. Others, such as a Map, would stay mutable. */
 export function freezePlain(value: unknown): unknown {
   if (Object.isFrozen(value) || !(Array.isArray(value) || isPlainObject(value))) return value;
   Object.freeze(value);

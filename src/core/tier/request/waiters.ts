@@ -46,10 +46,7 @@ export class Waiters {
     return this.#hasEnded ? 0 : [...this.#leaving].reduce((sum, { count }) => sum + count, this.#staying);
   }
 
-  /**
-   * Aborts when the waiters are gone, or the time of the load is over. Created on first use, since
-   * few loads pass a signal on.
-   */
+  /** Aborts when the waiters are gone, or the time is over. Made on first use: few need it. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();

@@ -136,10 +136,7 @@ export class InvalidationClock extends KnownPositions {
     return true;
   }
 
-  /**
-   * Appends a record that invalidates nothing: the log is then ahead of a copy which shows what the
-   * log has lost, so that those who know it find out.
-   */
+  /** Appends an empty record, so that those who know what the log has lost find out. */
   #outrun(): void {
     if (this.#later("outrun", VERIFY_AFTER_MS, async () => undefined) !== undefined)
       void this.store.appendClock([writeRecord({ kind: "hard", subjects: [] })]).then(ignore, ignore);
@@ -181,8 +178,7 @@ export class InvalidationClock extends KnownPositions {
     position.writeDoubleLE(head.position);
     this.note(readRecords(Buffer.concat([position, bytes])) as readonly ReadRecord[]);
     this.#noteShown(head);
-    // The head does not say what came before the record: if the store has gone back, other records
-    // of the same length may have.
+    // The head does not show whether the store has gone back, to other records of that length.
     void this.catchUp(shown);
     return head.position;
   }
@@ -199,10 +195,7 @@ export class InvalidationClock extends KnownPositions {
     return this.catchUp(await this.store.appendClock([]).catch(() => undefined));
   }
 
-  /**
-   * Reads what is new up to the head that a message has told of, which anybody may have sent: it
-   * confirms nothing. Never rejects.
-   */
+  /** Reads up to the head in a message, which confirms nothing. Never rejects. */
   async hear(bytes: Buffer): Promise<void> {
     const head = readHead(bytes);
     // The first fetch may have begun before the message.

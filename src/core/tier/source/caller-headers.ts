@@ -9,10 +9,7 @@ import { types } from "node:util";
 export const errorForOthers = (error: unknown): { readonly error: unknown } | null =>
   attempt(() => ({ error: withoutCallerHeaders(error, 0) })) ?? null;
 
-/**
- * Where errors keep headers, and where they keep what has some: fetch, axios, got, Boom, GraphQL
- * clients, and what servers respond with.
- */
+/** Where errors keep headers, or what has some: fetch, axios, got, Boom, GraphQL clients. */
 const HOLDERS = [
   "headers",
   "rawHeaders",

@@ -62,10 +62,7 @@ export class Loads {
   #awaited = 0;
   #letEnd: Cancel = () => undefined;
   #isClosed = false;
-  /**
-   * How often loads have begun. Those that begin in one job of the event loop count once: their
-   * leases are granted together.
-   */
+  /** How often loads have begun; once for those of one job, whose leases are granted together. */
   starts = 0;
   #isStarting = false;
   /** What begins the loads of a key that wait for a slot. */

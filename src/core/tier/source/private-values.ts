@@ -23,10 +23,7 @@ export class PrivateValues {
     return value;
   }
 
-  /**
-   * The same for a value or the promise of one, if `isPrivate` says so once there is a value.
-   * Returns a promise for what is promise-like.
-   */
+  /** The same of a value or promise, if `isPrivate` then says so. Makes promises of thenables. */
   noteSettled<Value>(given: Value, coordinate: string, context: unknown, isPrivate?: () => boolean): Value {
     if (!this.isAsked) return given;
     const value = asPromise(given) as Value;
@@ -69,8 +66,7 @@ export class PrivateValues {
       else if (Array.isArray(one)) for (const member of one) pending.push(member);
       else if (one instanceof Map) pending.push(...one.values());
       else if (isPlainObject(one)) for (const member of Object.values(one)) pending.push(member);
-      // Members of instances are noted, but instances in instances not looked into: they lead to
-      // clients and connections.
+      // Not instances in instances, which lead to clients and connections.
       else if (!ArrayBuffer.isView(one))
         for (const member of Object.values(one) as unknown[])
           if (Array.isArray(member) || isPlainObject(member)) pending.push(member);

@@ -305,10 +305,7 @@ interface SourceLoad {
 interface AdmittedLoad {
   /** With `CACHED_SOURCE_UNAVAILABLE` if the load did not begin. Never rejects. */
   readonly outcome: Promise<CallOutcome>;
-  /**
-   * Ends the time of the load: its slot is free, and it counts as a failure, or is refused if it
-   * has not begun.
-   */
+  /** Ends its time: the slot is free. It counts as failed, or is refused if it has not begun. */
   expire(): void;
   /** Begins the load without a slot. Undefined if the load has not waited for one. */
   readonly expedite: (() => void) | undefined;

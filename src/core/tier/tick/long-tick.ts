@@ -13,10 +13,7 @@ export class LongTick implements Pick<Clock, "afterTick"> {
 
   constructor(private readonly clock: Pick<Clock, "afterTick">) {}
 
-  /**
-   * Returns when so many callers may continue, `PER_TURN` in a turn: see `inTurn`. A turn has no
-   * more than that of all who ask here.
-   */
+  /** Returns when so many callers may continue: no more than `PER_TURN` of all in a turn. */
   turnsFor(callers: number): Turns {
     if (this.#continued === 0 && this.#later.length === 0) this.clock.afterTick(() => this.#endTurn());
     const turns: (Promise<void> | undefined)[] = [];
@@ -54,10 +51,7 @@ export class LongTick implements Pick<Clock, "afterTick"> {
     else void last.begun.promise.then(() => this.clock.afterTick(fn));
   }
 
-  /**
-   * Returns results of which `PER_TURN` are handed out in each turn: the first ones as they are,
-   * promises of the others. An Error rejects.
-   */
+  /** Hands out `PER_TURN` results in each turn: first values, then promises. An Error rejects. */
   inTurns<Result>(results: readonly Result[]): readonly (Result | Promise<Result>)[] {
     const turns = this.turnsFor(results.length);
     return results.map((result, position) => {
@@ -67,10 +61,7 @@ export class LongTick implements Pick<Clock, "afterTick"> {
   }
 }
 
-/**
- * How many keys or callers are worked on in one turn of the event loop. Each takes between a few
- * and fifty microseconds, so that a turn takes some milliseconds.
- */
+/** How many keys or callers a turn of the event loop handles, in some milliseconds altogether. */
 export const PER_TURN = 500;
 
 /** When callers may continue, `PER_TURN` of them each. Undefined: in this turn. */

@@ -11,10 +11,7 @@ export class WorkUnderWay {
     return work;
   }
 
-  /**
-   * Resolves when all work has ended, and then `after`, or after `maxMs`. Keeps the process alive
-   * until then. `after` gets the time at which nobody waits any more.
-   */
+  /** Resolves when work and `after` have ended, or after `maxMs`. Keeps the process alive. */
   drain(clock: Clock, maxMs: number, after?: (untilAt: number) => Promise<void>): Promise<void> {
     const untilAt = clock.now() + maxMs;
     const ended = this.#ended().then(() => after?.(untilAt));
