@@ -19,20 +19,15 @@ export function takeKept(
   // Read first: a listener that invalidates the entry takes the value from it.
   const value = memory.take(known);
   channel.served(key.coordinate, key, "hit");
-  if (observer !== undefined) reportKept(observer, known, memory, policy, info);
-  return value;
-}
-
-function reportKept(observer: Observer, { key, kept }: KnownKey, memory: Memory, policy: Policy, info: unknown): void {
+  if (observer === undefined) return value;
+  const { kept } = known;
   const now = memory.now();
   const { freshUntilAt = now, grantedAt = now, hint } = kept ?? {};
   if (hint === undefined && observer.onFresh !== undefined)
     observer.onFresh(freshUntilAt - Math.max(now, grantedAt), now - grantedAt, policy.scope === "PRIVATE");
-  else
-    observer.onRead(
-      key.coordinate,
-      servedReport({ policy, tags: NO_TAGS }, "hit", freshUntilAt - now, now - grantedAt, kept),
-      info,
-      key,
-    );
+  else {
+    const report = servedReport({ policy, tags: NO_TAGS }, "hit", freshUntilAt - now, now - grantedAt, kept);
+    observer.onRead(key.coordinate, report, info, key);
+  }
+  return value;
 }

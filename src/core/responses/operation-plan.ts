@@ -2,6 +2,7 @@ import { hash as hashOf } from "node:crypto";
 import {
   type DirectiveNode,
   type DocumentNode,
+  type ExecutionArgs,
   type FragmentDefinitionNode,
   type GraphQLCompositeType,
   type GraphQLNamedType,
@@ -61,15 +62,8 @@ export class OperationPlanner {
   constructor(private readonly parts: CacheParts) {}
 
   /** Undefined if the document, which is valid, has no such operation. */
-  plan({
-    schema,
-    document,
-    operationName,
-  }: {
-    readonly schema: GraphQLSchema;
-    readonly document: DocumentNode;
-    readonly operationName?: string | null | undefined;
-  }): OperationPlan | undefined {
+  plan(asked: Pick<ExecutionArgs, "schema" | "document" | "operationName">): OperationPlan | undefined {
+    const { schema, document, operationName } = asked;
     const facts = getOrMake(this.#facts, schema, () => new SchemaFacts(schema, this.parts));
     const plans = getOrMake(facts.plans, document, () => new Map());
     const name = operationName ?? undefined;

@@ -6,8 +6,8 @@ import type { Channel } from "../telemetry/channel.js";
 import { isHeadAfter, laterHead } from "./clock-log.js";
 import { type NodeState, OwnConnections, type Refusal } from "./node-state.js";
 import {
+  ABANDONED,
   type AcquireRequest,
-  abandon,
   type ConnectionFailure,
   type Grant,
   type Reading,
@@ -281,7 +281,7 @@ export class FailOpenStore implements Store {
     const grants = await granting;
     const releases = requests.flatMap(({ key }, index): Release[] => {
       const grant = grants[index];
-      return grant?.kind === "granted" ? [abandon({ key, token: grant.token })] : [];
+      return grant?.kind === "granted" ? [{ key, token: grant.token, ...ABANDONED }] : [];
     });
     if (releases.length > 0) await this.inner.release(releases);
   }

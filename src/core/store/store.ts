@@ -281,13 +281,9 @@ export interface Release extends Hold {
 }
 
 /** The end of a lease as if it had never been granted. */
-export const abandon = ({ key, token }: Hold): Release => ({
-  key,
-  token,
-  outcome: "abandoned",
-  holdMs: 0,
-  body: new Uint8Array(),
-});
+export const ABANDONED: LeaseEnd = { outcome: "abandoned", holdMs: 0, body: new Uint8Array() };
+
+export type LeaseEnd = Omit<Release, keyof Hold>;
 
 /** What a store tells a cache from `open` on: hints that may be late, repeated, lost or forged. */
 export interface StoreListener {

@@ -22,7 +22,8 @@ import {
 } from "../../tools/inspection/trace.js";
 import { type Adapter, namesEtag, type RequestedTrace, setEdgeHeaders } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
-import { type HintedInfo, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
+import type { HintedInfo } from "../../core/directive/hints/response-hint.js";
+import { NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
 import {
   type DecideEtag,
   decideToTheEnd,
@@ -131,13 +132,10 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
   }
 
   // Not earlier: a field that sets a hint replaces what was restricted before.
-  async executionDidStart({
-    overallCachePolicy,
-    response,
-    schema,
-    document,
-    operationName,
-  }: GraphQLRequestContextExecutionDidStart<Context>): Promise<GraphQLRequestExecutionListener<Context>> {
+  async executionDidStart(
+    begun: GraphQLRequestContextExecutionDidStart<Context>,
+  ): Promise<GraphQLRequestExecutionListener<Context>> {
+    const { overallCachePolicy, response, schema, document, operationName } = begun;
     this.#isExecuted = true;
     const execution = this.#execution;
     const operation = { schema, document, operationName, context: this.context };

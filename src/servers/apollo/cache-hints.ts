@@ -1,18 +1,8 @@
 /** The cache hints of Apollo Server, which reads of the cache lower. */
 import { type GraphQLSchema, isObjectType } from "graphql";
 import { hintOf } from "../../core/directive/hints/cache-control.js";
-import type { ResponseHint } from "../../core/store/entry-layout.js";
+import type { CacheHint, HintedInfo } from "../../core/directive/hints/response-hint.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
-
-interface CacheHint {
-  readonly maxAge?: number | undefined;
-  readonly scope?: "PUBLIC" | "PRIVATE" | undefined;
-  restrict(hint: { maxAge?: number; scope?: "PUBLIC" | "PRIVATE" }): void;
-}
-
-export interface HintedInfo {
-  readonly cacheControl?: { readonly cacheHint?: CacheHint; setCacheHint(hint: ResponseHint): void };
-}
 
 export const hasLifetimes = (schema: GraphQLSchema): boolean =>
   Object.values(schema.getTypeMap()).some(
@@ -41,8 +31,8 @@ export class NarrowestPolicy {
 
   /** Only narrows: a response without a maxAge gets none. */
   restrict(policy: CacheHint): void {
-    if (this.#isPrivate) policy.restrict({ scope: "PRIVATE" });
-    if (policy.maxAge !== undefined && Number.isFinite(this.#maxAge)) policy.restrict({ maxAge: this.#maxAge });
+    if (this.#isPrivate) policy.restrict?.({ scope: "PRIVATE" });
+    if (policy.maxAge !== undefined && Number.isFinite(this.#maxAge)) policy.restrict?.({ maxAge: this.#maxAge });
   }
 }
 
@@ -54,7 +44,7 @@ export function restrictHint({ cacheControl }: HintedInfo, report: ReadReport): 
   const hint = cacheControl?.cacheHint;
   if (cacheControl === undefined || hint === undefined) return;
   if (report.outcome !== "bypassed" && report.hint !== undefined) cacheControl.setCacheHint(report.hint);
-  if (report.isPrivate) hint.restrict({ scope: "PRIVATE" });
+  if (report.isPrivate) hint.restrict?.({ scope: "PRIVATE" });
   if (report.outcome !== "bypassed" && hint.maxAge !== undefined)
-    hint.restrict({ maxAge: secondsLeft(report.freshForMs, report.ageMs) });
+    hint.restrict?.({ maxAge: secondsLeft(report.freshForMs, report.ageMs) });
 }

@@ -1,3 +1,4 @@
+import { attempt } from "../../core/base/built-in.js";
 import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
 import { describeSetting, optionInvalid } from "../../core/base/errors.js";
@@ -205,10 +206,5 @@ function requestedOperation(context: OperationContext): string | undefined {
 /** Returns the extensions of a request. Those in a query string are JSON. */
 function requestedExtensions(context: OperationContext): unknown {
   const extensions = requestOf(context)?.extensions;
-  if (typeof extensions !== "string") return extensions;
-  try {
-    return JSON.parse(extensions);
-  } catch {
-    return undefined;
-  }
+  return typeof extensions === "string" ? attempt(() => JSON.parse(extensions) as unknown) : extensions;
 }

@@ -58,7 +58,7 @@ interface CacheControl {
   setCacheHint(hint: ResponseHint): void;
 }
 
-interface CacheHint {
+export interface CacheHint {
   maxAge?: number | undefined;
   scope?: ResponseHint["scope"] | undefined;
   restrict?(hint: ResponseHint): void;

@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from "../../base/clock.js";
-import type { Grant, Hold, LeaseTimes, Release, Store } from "../../store/store.js";
+import { ABANDONED, type Grant, type LeaseTimes, type Release, type Store } from "../../store/store.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
@@ -146,8 +146,3 @@ const FIRST_RELEASE_RETRY_MS = 100;
 
 /** From this number on, leases of one tick last longer by one time budget per 100. */
 const MANY_LEASES = 1_000;
-
-export type LeaseEnd = Omit<Release, keyof Hold>;
-
-/** As if the lease had never been granted. */
-export const ABANDONED: LeaseEnd = { outcome: "abandoned", holdMs: 0, body: new Uint8Array() };

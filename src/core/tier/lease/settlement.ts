@@ -7,7 +7,7 @@ import type { Subject } from "../../keys/key.js";
 import { jittered } from "../../policy/policy.js";
 import { freshMsForWaiters, SKIPPED_MARK, UNSERIALIZABLE_MARK } from "../../store/entry.js";
 import { type Body, type OwnFreshness, writeBody } from "../../store/entry-layout.js";
-import type { Store, StoreOutcome, StoreRequest } from "../../store/store.js";
+import { ABANDONED, type LeaseEnd, type Store, type StoreOutcome, type StoreRequest } from "../../store/store.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { valueAad } from "../entry/entry-decoder.js";
 import { type Failures, failureAad } from "../entry/failure.js";
@@ -22,7 +22,7 @@ import type { Modes } from "../shared/modes.js";
 import type { Loads } from "../source/loads.js";
 import { isRefusal } from "../source/sources.js";
 import { TickBatch } from "../tick/tick-batch.js";
-import { ABANDONED, type HeldLeases, type InFlightLoad, type LeaseEnd } from "./held-leases.js";
+import type { HeldLeases, InFlightLoad } from "./held-leases.js";
 
 /** Stores what loads under a lease return, or says how the lease ends. */
 export class Settlement {
