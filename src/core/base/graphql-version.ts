@@ -12,11 +12,10 @@ import { CachedError } from "./errors.js";
 export { GraphQLError } from "graphql";
 
 const { major, minor, patch } = graphql.versionInfo;
-if (major < 16 || (major === 16 && minor < 6))
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
-    `graphql-cached: expected graphql 16.6 or later, got ${major}.${minor}.${patch}; run \`npm install graphql@16\``,
-  );
+if (major < 16 || (major === 16 && minor < 6)) {
+  const mistake = `graphql-cached: expected graphql 16.6 or later, got ${major}.${minor}.${patch}; run \`npm install graphql@16\``;
+  throw new CachedError("CACHED_OPTION_INVALID", mistake);
+}
 
 /** Missing in graphql 15. */
 export const getArgumentValues = graphql.getArgumentValues;

@@ -139,11 +139,10 @@ export function bindTemplate({ text, pieces }: TagTemplate, roots: PathRoots, ke
  * may be rounded.
  */
 export function writeTags({ text, pieces }: BoundTemplate, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] {
-  if (combinationsIn({ text, pieces }, roots) > MAX_COMBINATIONS)
-    throw new CachedError(
-      "CACHED_KEY_UNUSABLE",
-      `\`tags\`: expected at most ${MAX_COMBINATIONS} tags of \`${text}\`, whose lists multiply, got more; name one list in each template`,
-    );
+  if (combinationsIn({ text, pieces }, roots) > MAX_COMBINATIONS) {
+    const mistake = `\`tags\`: expected at most ${MAX_COMBINATIONS} tags of \`${text}\`, whose lists multiply, got more; name one list in each template`;
+    throw new CachedError("CACHED_KEY_UNUSABLE", mistake);
+  }
   let tags = [""];
   for (const piece of pieces) {
     const texts = typeof piece === "string" ? [piece] : "root" in piece ? textsAt(piece, roots, keyFormOf) : piece;

@@ -9,11 +9,8 @@ export function refuseLoaders(app: object, graphql: Loading, parts: CacheParts):
   const refuse = (coordinates: readonly string[], caller: string): void => {
     if (coordinates.length === 0) return;
     const list = coordinates.map((coordinate) => `\`${coordinate}\``).join(", ");
-    throw new CachedError(
-      "CACHED_SCHEMA_INVALID",
-      `${caller}: expected cached fields without \`loaders\` of Mercurius, got one for ${list}, which replaces the cached resolver; remove it and use cache.loader in the resolver, or remove \`@cached\``,
-      { coordinate: coordinates[0] as string },
-    );
+    const mistake = `${caller}: expected cached fields without \`loaders\` of Mercurius, got one for ${list}, which replaces the cached resolver; remove it and use cache.loader in the resolver, or remove \`@cached\``;
+    throw new CachedError("CACHED_SCHEMA_INVALID", mistake, { coordinate: coordinates[0] as string });
   };
   const { schema, defineLoaders } = graphql;
   if (schema !== undefined) refuse(replacedResolvers(schema, loaderNamesOf(app).filter(isCached)), "cachedHooks");

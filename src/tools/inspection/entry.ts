@@ -45,11 +45,10 @@ export async function describeEntry(
   const { key } = place;
   const read = await parts.store.read([key.name]);
   const [reading] = read.readings;
-  if (reading?.kind !== "read" || !(await prepareFor(read, parts)))
-    throw new CachedError(
-      "CACHED_STORE_UNAVAILABLE",
-      "cacheInspection.entry: the store did not reply; check the store",
-    );
+  if (reading?.kind !== "read" || !(await prepareFor(read, parts))) {
+    const mistake = "cacheInspection.entry: the store did not reply; check the store";
+    throw new CachedError("CACHED_STORE_UNAVAILABLE", mistake);
+  }
   const { entry, now } = reading;
   const stored = entry?.state === "value" ? entry : undefined;
   const value = stored && valueIn(parts, place, stored, now);

@@ -45,11 +45,8 @@ export function changedKeyOf(
   // It may have no key by now.
   if (attempt(() => keyOf(rule, roots, identity, keys).name) === key.name) return undefined;
   const { coordinate } = rule;
-  const error = new CachedError(
-    "CACHED_KEY_UNUSABLE",
-    `\`${coordinate}\`: the value is not cached: expected arguments and a parent that stay as they are until the load begins, got others by then; let resolvers copy what they change`,
-    { coordinate },
-  );
+  const mistake = `\`${coordinate}\`: the value is not cached: expected arguments and a parent that stay as they are until the load begins, got others by then; let resolvers copy what they change`;
+  const error = new CachedError("CACHED_KEY_UNUSABLE", mistake, { coordinate });
   return { kind: "unkeyable", error };
 }
 
@@ -132,11 +129,8 @@ function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[],
   });
   if (found.length > 0) return found;
   const expected = entityKeys.map((fields) => `\`${keyPathsOf(fields).join("` and `")}\``).join(", or ");
-  throw new CachedError(
-    "CACHED_KEY_UNUSABLE",
-    `\`${coordinate}\` is not cached: expected a representation with ${expected}, got one in which a part is missing or null; pass the fields of a \`@key\``,
-    { coordinate },
-  );
+  const mistake = `\`${coordinate}\` is not cached: expected a representation with ${expected}, got one in which a part is missing or null; pass the fields of a \`@key\``;
+  throw new CachedError("CACHED_KEY_UNUSABLE", mistake, { coordinate });
 }
 
 export const pathsIn = (templates: readonly TagTemplate[]): Path[] =>

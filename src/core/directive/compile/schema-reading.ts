@@ -75,11 +75,8 @@ export class SchemaReading {
     if (mistakes.length === 1) throw mistakes[0] as CachedError;
     if (mistakes.length > 1) {
       const list = mistakes.map(({ message, code }) => `- ${message} [${code}]`).join("\n");
-      throw new CachedError(
-        "CACHED_SCHEMA_INVALID",
-        `applyCached: found ${mistakes.length} mistakes in the schema:\n${list}`,
-        { cause: mistakes },
-      );
+      const mistake = `applyCached: found ${mistakes.length} mistakes in the schema:\n${list}`;
+      throw new CachedError("CACHED_SCHEMA_INVALID", mistake, { cause: mistakes });
     }
     if (this.unresolved.length > 0)
       this.warnings.push(

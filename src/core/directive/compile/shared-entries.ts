@@ -26,12 +26,10 @@ export function checkSources(schema: GraphQLSchema, { fields }: SchemaRules, par
   if (others.length > 0) {
     const list = `\`${others.slice(0, MAX_LISTED).join("`, `")}\`${others.length > MAX_LISTED ? " and others" : ""}`;
     const mistake = `expected one resolver for each cached field of a cache, since schemas share its entries, got a schema with other resolvers of ${list}`;
-    if (parts.isProduction)
-      throw new CachedError(
-        "CACHED_SCHEMA_INVALID",
-        `applyCached: ${mistake}; derive the schemas from one, so that they have the same functions, or give each a cache with a \`prefix\` of its own; if this one replaces the other, close its cache and create another`,
-        { coordinate: others[0] },
-      );
+    if (parts.isProduction) {
+      const message = `applyCached: ${mistake}; derive the schemas from one, so that they have the same functions, or give each a cache with a \`prefix\` of its own; if this one replaces the other, close its cache and create another`;
+      throw new CachedError("CACHED_SCHEMA_INVALID", message, { coordinate: others[0] });
+    }
     parts.onceLog.info(
       `graphql-cached: applyCached: ${mistake}; the later schema replaces the earlier one. In production it throws: if both are in use, give each a cache with a \`prefix\` of its own`,
     );

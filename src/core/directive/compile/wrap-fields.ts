@@ -112,12 +112,10 @@ function checkSchema(schema: GraphQLSchema, parts: CacheParts): void {
     throw optionInvalid(`applyCached: expected a GraphQLSchema as the first argument, got ${describeSetting(schema)}`);
   const other = readThroughAnother(schema, parts);
   // The fields would go on to use the other cache, and this one would have no effect.
-  if (other !== undefined)
-    throw new CachedError(
-      "CACHED_SCHEMA_INVALID",
-      `applyCached: expected a schema that no other cache was applied to, got one whose \`${other.coordinate}\` reads through another cache; pass the schema from before applyCached`,
-      { coordinate: other.coordinate },
-    );
+  if (other !== undefined) {
+    const mistake = `applyCached: expected a schema that no other cache was applied to, got one whose \`${other.coordinate}\` reads through another cache; pass the schema from before applyCached`;
+    throw new CachedError("CACHED_SCHEMA_INVALID", mistake, { coordinate: other.coordinate });
+  }
 }
 
 function register(rules: SchemaRules, entities: EntityTypes | undefined, parts: CacheParts): void {

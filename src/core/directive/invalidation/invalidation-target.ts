@@ -168,11 +168,8 @@ export function targetOfCoordinate(
   const { coordinate, ...others } = given;
   if (loaders.has(coordinate)) return { loader: coordinate, ...others };
   if (rules.fields.has(coordinate)) return { coordinate, ...others };
-  throw new CachedError(
-    "CACHED_COORDINATE_UNKNOWN",
-    `\`${coordinate}\`: expected a cached field of a schema passed to applyCached, or the name of a loader; known fields: ${listOf(rules.fields.keys())}; known loaders: ${listOf(loaders.keys())}`,
-    { coordinate },
-  );
+  const message = `\`${coordinate}\`: expected a cached field of a schema passed to applyCached, or the name of a loader; known fields: ${listOf(rules.fields.keys())}; known loaders: ${listOf(loaders.keys())}`;
+  throw new CachedError("CACHED_COORDINATE_UNKNOWN", message, { coordinate });
 }
 
 /**
@@ -184,12 +181,10 @@ export function targetOfCoordinate(
 function callOf({ rules, loaders }: CacheParts, target: EntryTarget) {
   const { coordinate, args = {}, source, context } = target;
   const rule = rules.fields.get(coordinate);
-  if (rule === undefined)
-    throw new CachedError(
-      "CACHED_COORDINATE_UNKNOWN",
-      `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${listOf(rules.fields.keys())}${loaders.has(coordinate) ? `; for the loader of this name, pass { loader: ${JSON.stringify(coordinate)} }` : ""}`,
-      { coordinate },
-    );
+  if (rule === undefined) {
+    const mistake = `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${listOf(rules.fields.keys())}${loaders.has(coordinate) ? `; for the loader of this name, pass { loader: ${JSON.stringify(coordinate)} }` : ""}`;
+    throw new CachedError("CACHED_COORDINATE_UNKNOWN", mistake, { coordinate });
+  }
   const identity = identityOfTarget(target, rule, "field");
   const roots: FieldRoots = { args: coerceArgs(rule, args), source, context, info: undefined };
   return { rule, roots, identity };
@@ -247,11 +242,8 @@ export function namesOfOneEntry(
     const rule = parts.rules.fields.get(target.coordinate);
     if (rule !== undefined && hasOneEntry(rule)) return ofOne;
   }
-  throw new CachedError(
-    "CACHED_KEY_UNUSABLE",
-    `${caller}: expected a target that names one entry of \`${whole}\`, got one that names all of them; ${"loader" in target ? "pass `id`" : "function" in target ? "pass `args`" : "pass the parts of the key, such as `args: {}`"}, or ${otherwise} to invalidate all entries`,
-    { coordinate: whole },
-  );
+  const mistake = `${caller}: expected a target that names one entry of \`${whole}\`, got one that names all of them; ${"loader" in target ? "pass `id`" : "function" in target ? "pass `args`" : "pass the parts of the key, such as `args: {}`"}, or ${otherwise} to invalidate all entries`;
+  throw new CachedError("CACHED_KEY_UNUSABLE", mistake, { coordinate: whole });
 }
 
 const wholeOf = (coordinate: string): InvalidationNames => ({ keys: [], tags: [], coordinates: [coordinate] });

@@ -339,11 +339,8 @@ function reportHint(this: FieldCall, hint: ResponseHint): void {
 /** The hint PRIVATE does not say whose a value is. A field that declares itself PUBLIC wins. */
 function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
   if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || hint?.scope !== "PRIVATE") return undefined;
-  const error = new CachedError(
-    "CACHED_SCOPE_NARROWED",
-    `\`${coordinate}\`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; set scope: PRIVATE, or scope: PUBLIC on the field itself if every caller gets the same value`,
-    { coordinate },
-  );
+  const mistake = `\`${coordinate}\`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; set scope: PRIVATE, or scope: PUBLIC on the field itself if every caller gets the same value`;
+  const error = new CachedError("CACHED_SCOPE_NARROWED", mistake, { coordinate });
   return { kind: "unkeyable", isNarrowed: true, error };
 }
 

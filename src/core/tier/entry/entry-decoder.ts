@@ -87,10 +87,7 @@ const OTHERS = "check what else writes under this prefix";
 
 function report(key: Key, reason: string, remedy: string, cause: unknown, channel: Channel): void {
   const { coordinate } = key;
-  const error = new CachedError(
-    "CACHED_ENTRY_CORRUPT",
-    `\`${coordinate}\`: a stored entry cannot be read, so the value is loaded again: ${reason}; ${remedy}`,
-    { coordinate, cause },
-  );
+  const mistake = `\`${coordinate}\`: a stored entry cannot be read, so the value is loaded again: ${reason}; ${remedy}`;
+  const error = new CachedError("CACHED_ENTRY_CORRUPT", mistake, { coordinate, cause });
   channel.publish({ name: "entry.corrupt", ...subjectOf(key), error });
 }

@@ -236,10 +236,8 @@ export class Invalidation {
   }
 
   #reportOverflow(): void {
-    const error = new CachedError(
-      "CACHED_STORE_UNAVAILABLE",
-      `more than ${MAX_NAMES} keys or tags were invalidated that the store has not confirmed; everything under the prefix is invalidated instead, and this process loads without the store until that is confirmed; check the store`,
-    );
+    const mistake = `more than ${MAX_NAMES} keys or tags were invalidated that the store has not confirmed; everything under the prefix is invalidated instead, and this process loads without the store until that is confirmed; check the store`;
+    const error = new CachedError("CACHED_STORE_UNAVAILABLE", mistake);
     this.parts.channel.publish({ name: "invalidations.overflowed", error });
   }
 }
@@ -247,11 +245,8 @@ export class Invalidation {
 /** A resolver's error reaches clients: where the store is, only its cause and the log say. */
 function rejectUnconfirmed(cause: unknown): never {
   if (!(cause instanceof CachedError && cause.code === "CACHED_STORE_UNAVAILABLE")) throw cause;
-  throw new CachedError(
-    cause.code,
-    "the store has not confirmed an invalidation, which this process repeats until it has; check the store: `cause` says what it answered",
-    { cause },
-  );
+  const message = "the store has not confirmed an invalidation, which this process repeats until it has; check the store: `cause` says what it answered";
+  throw new CachedError(cause.code, message, { cause });
 }
 
 const RETRY_MS = 250;

@@ -85,11 +85,8 @@ export function readJob(job: unknown, packing: Packing): Lease & { coordinate: s
       position,
     };
   } catch (cause) {
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `cache.refresh: \`job\`: expected a job that \`loads.refreshQueue\` received, got ${typeof job === "object" ? "another object" : `a ${typeof job}`}; pass the job unchanged`,
-      { cause },
-    );
+    const mistake = `cache.refresh: \`job\`: expected a job that \`loads.refreshQueue\` received, got ${typeof job === "object" ? "another object" : `a ${typeof job}`}; pass the job unchanged`;
+    throw new CachedError("CACHED_OPTION_INVALID", mistake, { cause });
   }
 }
 

@@ -296,9 +296,6 @@ function unshared(coordinate: string, cause: unknown): CachedError {
     cause instanceof Unstorable
       ? cause.message.replace("`result", "`error")
       : "one that is too large, or has a type that throws";
-  return new CachedError(
-    "CACHED_ERROR_UNSHARED",
-    `\`${coordinate}\`: the error of a load is not shared with other processes, which load for themselves: expected an error of plain data, got ${got}; declare its class in createCache({ types })`,
-    { coordinate, cause },
-  );
+  const mistake = `\`${coordinate}\`: the error of a load is not shared with other processes, which load for themselves: expected an error of plain data, got ${got}; declare its class in createCache({ types })`;
+  return new CachedError("CACHED_ERROR_UNSHARED", mistake, { coordinate, cause });
 }

@@ -45,11 +45,8 @@ export class ValueDecoder {
     const mistake = request.validator?.mistakeIn(value, request);
     if (mistake === undefined) return true;
     const { coordinate } = request.key;
-    const error = new CachedError(
-      "CACHED_VALUE_INVALID",
-      `\`${coordinate}\`: a stored value is loaded again: expected a value that matches the schema, got ${mistake}; correct the resolver, or the type in the schema`,
-      { coordinate },
-    );
+    const message = `\`${coordinate}\`: a stored value is loaded again: expected a value that matches the schema, got ${mistake}; correct the resolver, or the type in the schema`;
+    const error = new CachedError("CACHED_VALUE_INVALID", message, { coordinate });
     this.channel.publish({ name: "entry.corrupt", ...subjectOf(request.key), error });
     return false;
   }

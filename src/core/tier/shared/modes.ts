@@ -25,12 +25,10 @@ export class Modes {
       throw optionInvalid(
         `cache.setMode: \`coordinate\`: expected a field such as "Query.movie", the name of a loader, or "responses", got ${describeSetting(coordinate)}; leave it out to set the mode of everything`,
       );
-    if (coordinate !== undefined && !known.has(coordinate))
-      throw new CachedError(
-        "CACHED_COORDINATE_UNKNOWN",
-        `cache.setMode: expected a cached field, the name of a loader, or "responses", got \`${coordinate}\`; known are ${[...known].sort().join(", ")}`,
-        { coordinate },
-      );
+    if (coordinate !== undefined && !known.has(coordinate)) {
+      const mistake = `cache.setMode: expected a cached field, the name of a loader, or "responses", got \`${coordinate}\`; known are ${[...known].sort().join(", ")}`;
+      throw new CachedError("CACHED_COORDINATE_UNKNOWN", mistake, { coordinate });
+    }
     if (mode === "off") this.#off.add(coordinate ?? EVERYTHING);
     else this.#off.delete(coordinate ?? EVERYTHING);
     this.#update();

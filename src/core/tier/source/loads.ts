@@ -301,11 +301,8 @@ export class Loads {
 
   #timedOut(coordinate: string): CachedError {
     const { loadTimeoutMs } = this.parts.settings;
-    return new CachedError(
-      "CACHED_LOAD_TIMEOUT",
-      `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loads.loadTimeoutMs\``,
-      { coordinate },
-    );
+    const mistake = `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loads.loadTimeoutMs\``;
+    return new CachedError("CACHED_LOAD_TIMEOUT", mistake, { coordinate });
   }
 
   /** Lets the process end although loads that somebody waits for have not. */
