@@ -73,9 +73,8 @@ export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownSpe
 const plainOf = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
 
 /**
- * Returns the name among `known` that `given` is probably a misspelling of: one with at most two
- * letters more, less, different or swapped, or one of them if either has up to four. Undefined if
- * there is none.
+ * Returns the known name that `given` probably misspells: one with at most two letters more, less,
+ * different or swapped, or one of them if either has up to four. Undefined if there is none.
  */
 export function closestTo(given: string, known: Iterable<string>): string | undefined {
   let closest: { readonly name: string; readonly distance: number } | undefined;

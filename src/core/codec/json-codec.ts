@@ -37,8 +37,7 @@ export function jsonCodecWith(types: ValueTypes): Codec {
 
 /**
  * Returns whether what `jsonCodec` has encoded, with any types, consists of objects, arrays and
- * primitives, so that `copyPlain` copies what it is decoded to. A value with `undefined` somewhere
- * is common.
+ * primitives, so that `copyPlain` copies what it is decoded to. Values with `undefined` are common.
  */
 export function isPlainContent(content: string): boolean {
   if (content.startsWith(" ")) return true;

@@ -9,12 +9,10 @@ import { copyPlain, isPlainContent, jsonCodec, jsonCodecWith } from "./json-code
 import type { ValueTypes } from "./value-type.js";
 
 /**
- * The pipeline between values and stored bytes: codec, compression, and encryption of the whole
- * entry.
+ * The pipeline between values and stored bytes: codec, compression, encryption.
  *
  * Layout of packed content: flags (u8), length of the codec id (u8), codec id, checksum (u32) of a
- * stored text, content. With `types`, the codec has `withTypes`: `option-checks.ts` holds it to
- * that.
+ * stored text, content. With `types`, the codec has `withTypes` (`option-checks.ts`).
  */
 export function createPacking(settings: PackingSettings) {
   const { types: valueTypes, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;

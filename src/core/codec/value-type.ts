@@ -21,8 +21,7 @@ export interface ValueType {
 }
 
 /**
- * Value types by name. The name is stored with each instance. The first type whose `is` returns
- * true encodes it.
+ * By name, which is stored with each instance. The first type whose `is` returns true encodes it.
  */
 export type ValueTypes = Readonly<Record<string, ValueType>>;
 

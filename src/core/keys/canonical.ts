@@ -34,8 +34,7 @@ export type KeyFormOf = (instance: object) => KeyForm | undefined;
 /**
  * The writers of key inputs of which no schema says more. `exact` distinguishes an instance of a
  * class from the text of its key form: for arguments, which the schema parses. `byText` does not,
- * so that an instance can be named where there is only JSON: in parents, contexts and ids of
- * loaders.
+ * so that JSON can name an instance: in parents, contexts and ids of loaders.
  */
 export const createKeyWriters = (keyFormOf: KeyFormOf) => ({
   exact: createValueWriter(keyFormOf, ({ type, text }) => `c${JSON.stringify(type)}:${JSON.stringify(text)}`),

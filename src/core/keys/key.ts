@@ -76,8 +76,7 @@ export function createKeySpace(
     /**
      * Returns the tag that all entries of a field have in common whose keys contain the same
      * `input` and more: a selection, or further fields of a representation. Throws
-     * `CACHED_KEY_UNSERIALIZABLE`. The NUL keeps the name apart from those of the tags that users
-     * write.
+     * `CACHED_KEY_UNSERIALIZABLE`. The NUL keeps it apart from tags that users write.
      */
     groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${inputOf(keyInput)}`),
     subjects: SUBJECTS,

@@ -41,8 +41,7 @@ export class KnownTags {
   /**
    * Returns what is known of a tag that no value can have: the name that it begins with, if that
    * can be shown (what follows can be user data), the known tag that was probably meant, and
-   * whether functions return tags as well, which can be any. Undefined if a value can have it, or
-   * may.
+   * whether functions return tags as well, which can be any. Undefined if a value may have it.
    */
   unknown(tag: string) {
     if (this.#learned.size > MAX_LEARNED || this.#learned.has(formOf(tag)) || this.#learned.has(`${tag}:`))

@@ -200,8 +200,7 @@ export type TagNormalizer = (tag: string) => string;
 
 /**
  * Returns the function of the option `normalizeTag`, which returns tags as they are if the option
- * throws or returns no tag: an invalidation must not fail because of it. `report` gets what is
- * wrong.
+ * throws or returns no tag: an invalidation must not fail for it. `report` gets why.
  */
 export function tagNormalizer(normalize: TagNormalizer, report: (problem: string) => void): TagNormalizer {
   return (tag) => {

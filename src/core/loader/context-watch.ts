@@ -9,8 +9,7 @@ import type { IdentityCheck } from "./identity-check.js";
 
 /**
  * Reports which context properties the loads of public values read outside of their keys, and which
- * ones any load writes, since a hit writes nothing: once per coordinate and property, by name,
- * never by value.
+ * ones any load writes, since a hit writes nothing: once for each, by name, never by value.
  *
  * It replaces properties of the context by accessors. A Proxy would be a different object for
  * whatever is keyed by the context (a WeakMap of DataLoaders, `===`, #private fields). The

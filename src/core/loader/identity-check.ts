@@ -7,8 +7,7 @@ type Identify = (context: never) => unknown;
 /**
  * Finds an `identify` that returns what several callers have in common: a role, a group or an IP
  * address. What a PRIVATE load reads of its context, and names a person, has to be the same in all
- * contexts of one identity. Reports the first property that is not, once, by name. Not in
- * production.
+ * contexts of one identity. Reports the first that is not, by name. Not in production.
  */
 export class IdentityCheck {
   readonly #known = new Map<Identity, Person>();

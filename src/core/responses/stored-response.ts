@@ -66,8 +66,7 @@ export function resultOf({ extensions }: StoredResponse, data: Data): StoredResu
 
 /**
  * The same, with data that is parsed when it is read. Servers that call the method `stringify` of a
- * result send the stored text in its place, unless it has been read: it could have been changed
- * then.
+ * result send the stored text in its place, unless it was read, and maybe changed.
  */
 export function unreadResultOf(response: StoredResponse): StoredResult {
   const result = resultOf(response, {});

@@ -21,8 +21,7 @@ import { BACKGROUND_BUDGETS, BYTES_PER_BATCH, budgetsOf, CHECK_STORE, INCOMPLETE
 
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
- * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
- * store.
+ * budget, if the store rejects it, or if the breaker is open, and then is not called.
  *
  * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. All other operations reject
  * with `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a

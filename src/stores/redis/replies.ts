@@ -22,9 +22,8 @@ export const isRefusal = (error: unknown): error is Error =>
 export const integerOf = (reply: unknown): unknown => (typeof reply === "string" ? Number(reply) : reply);
 
 /**
- * Returns the reply `id`, which only this call was passed, and an Error for any other: a client
- * that mixes up replies, as ioredis on a Cluster whose nodes restart, must not confirm what was not
- * done.
+ * Returns the reply `id`, which only this call was passed, and an Error for any other: a client may
+ * mix up replies, as ioredis does on a Cluster whose nodes restart.
  */
 export function checkReply(reply: unknown, id: Buffer): unknown {
   if (reply instanceof Error || (Buffer.isBuffer(reply) && reply.equals(id))) return reply;

@@ -95,8 +95,7 @@ function groupTagsOf(
  * Returns what an invalidation of one field call concerns: its key without the selection, and the
  * tag of the entries that have more in their key. If the selection is a part of it, there is no
  * entry of the key without it, but it leads to the releases that make their keys in another way.
- * References concern the same for each `@key` that the representation has the fields of. Throws
- * what `keyOf` throws.
+ * References concern each `@key` that the representation has. Throws what `keyOf` throws.
  */
 export function invalidationNamesOf(
   rule: FieldRule,

@@ -202,8 +202,7 @@ export function emptyTagReporter(
 /**
  * Returns what is wrong with a path, as far as the schema says what it leads through. Arguments
  * have the types that they declare. The objects of resolvers can have other properties than the
- * fields of their type, which resolvers of these fields read; whether they do shows when a tag is
- * written.
+ * fields of their type, which resolvers of these fields read; which shows when a tag is written.
  */
 function mistakeInPath(path: Path, use: Use, at: TemplatePlace): string | undefined {
   const mistake = mistakeIn(path, use, at);

@@ -19,8 +19,7 @@ import { copyReferenceResolver, type KeyedType, type ReferenceResolver } from ".
  * Returns a copy of `schema` in which the fields of object types have the resolver that
  * `resolverOf` returns, or their own if it returns undefined, and types with a `__resolveReference`
  * the one that `wrapReference` returns. Object types, interfaces and unions are rebuilt, since they
- * refer to one another. Scalars, enums, input objects and directives are shared with the original
- * schema.
+ * refer to one another. Scalars, enums, input objects and directives are shared.
  */
 export function withResolvers(
   schema: GraphQLSchema,

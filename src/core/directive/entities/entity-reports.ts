@@ -7,9 +7,8 @@ import type { EntityTypes } from "./entity-types.js";
 
 /**
  * Reports where entity tags have no effect: types whose `id` has a resolver, and values of
- * interfaces and unions whose type only `resolveType` knows. Names, for information, what needs a
- * tag besides: lists, since an insert returns nothing that they contain, and mutations that return
- * no entity.
+ * interfaces and unions whose type only `resolveType` knows. Also names what needs a tag: lists,
+ * since an insert returns nothing in them, and mutations that return no entity.
  */
 export function reportEntities(
   schema: GraphQLSchema,

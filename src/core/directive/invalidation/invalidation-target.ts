@@ -271,8 +271,7 @@ function namesOfLoader({ loaders, logger }: CacheParts, target: LoaderTarget): I
  * Returns what an invalidation of the tags that `caller` got changes. Reports, once each, tags that
  * no value can have, among the first hundred.
  *
- * Beyond 20,000 tags in a minute, all that begins like those of a list is invalidated
- * (`ListedTags`).
+ * Beyond 20,000 tags in a minute, all that begins like them is invalidated (`ListedTags`).
  *
  * Throws `CACHED_OPTION_INVALID` unless `tags` are non-empty strings that can be meant as tags. The
  * tags of an outbox are made of rows, and were committed: those that cannot be meant are reported,

@@ -100,8 +100,7 @@ function beyondSelection(read: ReadonlySet<QueryPart>): string | undefined {
  * an await and through a copy of `info`. Making such a copy is no read: the accessors that count
  * are on field nodes and on the operation, which are made for this load when it asks for them. Free
  * are `fieldName`, `path`, the types, the schema, and the name, alias and arguments of the field
- * nodes, unless these stand for references. The location of a node leads to the text of the whole
- * query.
+ * nodes, unless these stand for references. Locations lead to the whole query.
  */
 function observeQuery(
   info: GraphQLResolveInfo,

@@ -25,8 +25,7 @@ import { Cell, Tick } from "./tick.js";
 
 /**
  * The path of a hit from top to bottom: the requests of the tick, one read of the store for all of
- * them, the verdict on each entry, its value. What happens when nothing can be served is in
- * `misses.ts`.
+ * them, the verdict on each entry, its value. Misses are in `misses.ts`.
  *
  * All keys requested in one tick, by any request of this process, share one read, which shows the
  * head of the invalidation clock. A call made while a read is running belongs to the next one, so

@@ -267,8 +267,7 @@ export class Miss {
 
   /**
    * Uses the result of a load of this process. The request that won the lease may use it in any
-   * case. A request that joined may use it only if no tag derived from the result was invalidated
-   * meanwhile.
+   * case. One that joined may, unless a tag derived from the result was invalidated meanwhile.
    */
   async #join(inFlight: InFlightLoad): Promise<Respond | undefined> {
     const { responder } = this.path;

@@ -103,8 +103,7 @@ export class Responder {
 
   /**
    * Returns the value of a load, or rejects with its error. A request that joined a load whose
-   * result belongs to another reader gets a value of its own: nothing else could be done with a
-   * generator, for example.
+   * result is another reader's, such as a generator, gets a value of its own.
    */
   respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced", isSoft = false): unknown {
     if (outcome === "coalesced" && isUnshareable(loaded, request)) return this.bypass(request, "UNCACHEABLE", false);
@@ -245,8 +244,7 @@ export class Responder {
 
 /**
  * The outcome of a miss. Called once for each request that shares it: reports how that was served,
- * and returns a value of its own, or a promise of one. Throws or rejects with an error of the
- * source only.
+ * and returns a value of its own, or a promise of one. Fails with an error of the source only.
  */
 export type Respond = (request: ReadRequest) => unknown;
 

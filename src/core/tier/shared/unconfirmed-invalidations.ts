@@ -2,8 +2,7 @@ import type { EntryIdentity, Subject } from "../../keys/key.js";
 
 /**
  * The invalidations of this process that the store has not confirmed. Until it has, this process
- * does not read what they concern from the store. Too many become one of everything under the
- * prefix.
+ * does not read what they concern from the store. Too many become one of everything.
  */
 export class UnconfirmedInvalidations {
   readonly #keys = new Map<string, EntryIdentity>();

@@ -27,8 +27,7 @@ interface LoadResult {
 
 /**
  * Returns what readers get of the result of a load: encoded, if it can be stored. Reports why it
- * cannot. In place of a value with a promise in it, returns the `PromiseFound`, unless it
- * `isSettled`.
+ * cannot. For a promise in it, returns the `PromiseFound`, unless it `isSettled`.
  */
 export function loadedOf(
   request: ReadRequest,
