@@ -133,10 +133,7 @@ const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
 
 const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
 
-/**
- * Compresses with deflate (zlib format, with a checksum). Undefined if that saves nothing. Small
- * content is compressed synchronously, so that the writes of one tick still share one pipeline.
- */
+/** Undefined if it saves nothing. Small content at once, so that writes share a pipeline. */
 export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
   const smaller =
     bytes.byteLength <= SYNC_MAX_BYTES ? deflateSync(bytes, FASTEST) : await deflateInThreadPool(bytes, FASTEST);

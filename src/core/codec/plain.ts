@@ -244,10 +244,7 @@ function className(prototype: unknown): string {
   return typeof name === "string" && name !== "" ? name : "a class";
 }
 
-/**
- * Restores the value from which `toPlain` made `plain`, in place: use `plain` for nothing else.
- * Needed only if `isTagged` was true. Throws on other data and on unknown value types.
- */
+/** Restores what `toPlain` has tagged, in place. Throws on other data and unknown value types. */
 export function fromPlain(plain: unknown, dialect: Dialect, types: ValueTypes): unknown {
   const restore = (member: unknown): unknown => {
     if (typeof member !== "object" || member === null) return member;

@@ -178,10 +178,7 @@ export function listsByType(tags: readonly string[]): readonly (readonly string[
   return [...lists.values()];
 }
 
-/**
- * Returns what all tags have in common that begin with the same name and separator: the name of the
- * type, or a text that no user writes. Undefined: the tag begins in another way.
- */
+/** What all tags of one first name and separator have. Undefined: it begins in another way. */
 function beginningOf(tag: string): string | undefined {
   const [named] = /^[_A-Za-z][_0-9A-Za-z]*[^_0-9A-Za-z]/.exec(tag) ?? [];
   return typeOfTag(tag) ?? (named && `\u0000begins ${named}`);
@@ -215,10 +212,7 @@ const subjectOf = (text: string): Subject =>
 const MAX_MEMO_LENGTH = 256;
 const MAX_TAGS = 10_000;
 
-/**
- * Returns a value as a text of a memo: that of another value differs, also as the beginning of a
- * longer text. Undefined if the value is not remembered: objects can change.
- */
+/** A text that no other value has, nor as a beginning. Undefined for objects, which can change. */
 export function memoText(value: unknown): string | undefined {
   switch (typeof value) {
     case "string":

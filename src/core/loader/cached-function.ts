@@ -85,10 +85,7 @@ export function createCachedFunction<Load extends LoadFunction>(
 
 type Given<Value> = FunctionOptions<(this: FunctionCall, ...args: unknown[]) => Value | Promise<Value>>;
 
-/**
- * One call of a function. Its arguments are copies, except the context and instances of classes,
- * since the caller may change them; with `key` they are not, since they can be of any size.
- */
+/** One call. Its arguments are copies, as the caller may change them, unless there is a `key`. */
 class Call {
   readonly args: unknown[];
   readonly context: object | undefined;

@@ -46,10 +46,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. */
   readonly #memo = new Map<unknown, Remembered>();
   readonly #memoInLoads = new MemoInLoads<Remembered>();
-  /**
-   * By memo key, whether what was cleared is an error, which the store may share for a moment:
-   * clearing it asks for another attempt. Contains only what has not been read again.
-   */
+  /** By memo key, whether what was cleared has failed: the next read asks the source again. */
   readonly #cleared = new Map<unknown, Promise<boolean>>();
 
   /** `identity`: not used by PUBLIC loaders. `loader`: the `this` of a batch function. */
@@ -165,10 +162,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     });
   }
 
-  /**
-   * Forgets what is older than its `maxAge`, or than an invalidation that this process knows: a
-   * context can outlive its request, as that of a subscription does.
-   */
+  /** Forgets what is outdated: a context can outlive its request, as with a subscription. */
   #forgetOutdated(id: Id, names: Names): void {
     const memoKey = memoKeyOf(id, names);
     const remembered = this.#memo.get(memoKey);

@@ -35,10 +35,7 @@ export class ContextWatch {
     readonly isReporting: boolean,
   ) {}
 
-  /**
-   * Runs `load`. Properties of `context` that it reads, now or asynchronously, are reported unless
-   * they are in `keyProperties`, or the value is PRIVATE; those that it writes are in any case.
-   */
+  /** Runs `load`. Reports what it writes, and reads beside `keyProperties`, unless PRIVATE. */
   run<T>({ coordinate, keyProperties = [], isPrivate }: WatchedLoad, context: unknown, load: () => T): T {
     if (!this.isReporting || typeof context !== "object" || context === null) return load();
     const watched = this.#watch(context);

@@ -92,10 +92,7 @@ export class FieldLoader implements Moment {
     return undefined;
   }
 
-  /**
-   * Forgets everything this request has read: after a write in the same request, and when the
-   * execution has ended, since graphql 16 can keep parts of it in memory for long.
-   */
+  /** Called after a write, and at the end: graphql 16 can keep executions in memory for long. */
   clear(): void {
     this.#firstOf.clear();
     this.#firstInLoads?.clear();

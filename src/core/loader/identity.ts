@@ -21,10 +21,7 @@ const EMPTY_PART = /^\s*$|^(?!arn:)(?:.*[:|,;])?\s*(?:[:|,;]|$)/s;
 
 const isMissing = (identity: string): boolean => MISSING.test(identity) || EMPTY_PART.test(identity);
 
-/**
- * Returns the caller's identity. Undefined if it is not certain: `identify` threw, or returned
- * nothing, a promise, an invalid value, or a number that may have been rounded.
- */
+/** Undefined if it is not certain: missing, invalid, rounded or a promise, or `identify` threw. */
 export function identityOf(identify: Identify, context: unknown): Identity | undefined {
   try {
     const identity = identify?.(context as never);
@@ -38,10 +35,7 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
   }
 }
 
-/**
- * Returns the identity of the entry that `target` names. Throws `CACHED_KEY_UNUSABLE` if it has one
- * although it is PUBLIC, or none although it is PRIVATE.
- */
+/** Throws `CACHED_KEY_UNUSABLE` for a PUBLIC entry with an identity, and a PRIVATE one without. */
 export function identityOfTarget(
   target: { readonly private?: unknown },
   { coordinate, policy }: { readonly coordinate: string; readonly policy: Policy },
@@ -91,10 +85,7 @@ export function identityMistake(
   );
 }
 
-/**
- * Returns the error of a load whose context has changed since the key was made: its value could be
- * that of another user. `what`: "identity", or a path in the context.
- */
+/** The value could be that of another user. `what`: "identity", or a path in the context. */
 export const contextChanged = (coordinate: string, what: string): CachedError =>
   new CachedError(
     "CACHED_IDENTITY_CHANGED",

@@ -124,10 +124,7 @@ function loaderPerContext<Id, Value, Context>(
 /** The identities with a loader in one context. The oldest is forgotten first. */
 const MAX_IDENTITIES = 1_000;
 
-/**
- * Returns the loader of one context, with a loader of its own for each identity: several callers
- * can share a context object, but neither what one has read nor its batches.
- */
+/** Several callers can share a context: each has a loader, with reads and batches of its own. */
 function callerLoader<Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
   context: Context,
@@ -200,10 +197,7 @@ function callerLoader<Id, Value, Context>(
   return loader;
 }
 
-/**
- * Returns a function that returns the variant of the entries. With a type, it follows the schema,
- * and throws `CACHED_OPTION_INVALID` before one is applied.
- */
+/** With a type, it follows the schema, and throws `CACHED_OPTION_INVALID` before one is applied. */
 function variantSource<Id, Value, Context>(
   options: LoaderMaking<Id, Value, Context>["options"],
   hasOwnKey: boolean,

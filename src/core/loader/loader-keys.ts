@@ -93,10 +93,7 @@ export class LoaderKeys<Id> {
     return attempt(() => this.keyOf(id, identity, variant).name) === key.name;
   }
 
-  /**
-   * Returns why an id that a caller names may be meant as another one: it has a string where all
-   * that were read have a number, or the other way round. Once for the same types.
-   */
+  /** Returns why an id may be meant as another one: all read before had a number, or a string. */
   doubtOf(id: Id): string | undefined {
     const types = typesOf(this.#partsOf(id));
     const known = this.#typesOfParts.get(alike(types));

@@ -81,10 +81,7 @@ export class RequestStates {
     return loader;
   }
 
-  /**
-   * Makes `others` count as the request of a context. What is noted of one is noted of all, so that
-   * reads need not ask. Returns the first that belongs to another request.
-   */
+  /** Makes `others` count as the context's request. Returns the first that is of another one. */
   join(context: object, others: readonly object[]): object | undefined {
     const [root] = this.#membersOf(context);
     const taken = others.find((other) => this.contextOf(other) !== other && this.contextOf(other) !== root);
@@ -186,10 +183,7 @@ export class RequestStates {
     return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
   }
 
-  /**
-   * Whether reads with a context may be a part of a response being executed: by the context, by who
-   * calls, or because a server executes a response itself, so that nobody knows what it calls.
-   */
+  /** By the context, by who calls, or since a server executes a response itself, unseen. */
   isPartOfResponse(context: object): boolean {
     if (this.#collectors.size === 0) return false;
     const observer = this.observer(context);

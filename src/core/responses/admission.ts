@@ -36,10 +36,7 @@ export class Admission {
     return isKnown;
   }
 
-  /**
-   * Whether a request is executed without looking for its response, since that is seldom a hit, or
-   * invalidated soon. Counts the request. `operation`: one that was asked for before.
-   */
+  /** Whether to execute without a look-up, which would seldom be a hit. Counts the request. */
   passes(operation: OperationState, key: string): boolean {
     const state = this.#stateOf(operation, key);
     if (state.wait === 0) return false;

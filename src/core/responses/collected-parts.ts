@@ -81,10 +81,7 @@ export class CollectedParts implements PartCollector {
     for (const tag of subjects) this.#tags.add(tag);
   }
 
-  /**
-   * Adds which properties of the context were read that are not part of the key: what all callers
-   * share depends on none. `remedy`: what to do about one that callers differ in.
-   */
+  /** Adds what was read of the context and is not in the key. `remedy`: what to do about it. */
   addContextReads(names: readonly string[], remedy: (path: string) => string): void {
     if (names.length === 0) return;
     this.isComplete = false;

@@ -38,10 +38,7 @@ export interface OperationPlan {
   readonly operation: OperationDefinitionNode;
   /** Whether it is a query with a response in one part, and without any `@cached(maxAge: 0)`. */
   readonly isStorable: boolean;
-  /**
-   * How long the response is fresh at most by `@cacheControl` alone, as Apollo's rules have it,
-   * without its dynamic hints, in seconds. 0: not at all.
-   */
+  /** By `@cacheControl` and Apollo's rules, without dynamic hints, in seconds. 0: not at all. */
   readonly hintedMaxAge: number;
   /** The same by `@cacheControl` and by the policies of the cached fields. */
   readonly ownMaxAge: number;
@@ -240,10 +237,7 @@ interface FieldFacts {
   readonly inheritsHint: boolean;
   /** Whether its own policy, or that of the type that it loads, has `maxAge: 0`. */
   readonly isUncacheable: boolean;
-  /**
-   * Whether it is PRIVATE, or it does not declare itself that it is PUBLIC, and an auth mark covers
-   * it or its resolver was wrapped after applyCached.
-   */
+  /** Whether it is PRIVATE, or not said to be PUBLIC and under an auth mark or a later wrapper. */
   readonly isPrivate: boolean;
   /** Whether it says itself that all callers get the same. */
   readonly isMarkedPublic: boolean;

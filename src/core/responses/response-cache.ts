@@ -50,10 +50,7 @@ export class ResponseCache {
     this.#variantOf(schema);
   }
 
-  /**
-   * Returns what to do with an operation. Undefined: nothing. `observer`: that of the request,
-   * which goes on to be told of all reads. Never rejects.
-   */
+  /** Undefined: nothing. `observer`: that of the request, told of all reads. Never rejects. */
   begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
     const { requestStates } = this.parts;
     const { context } = operation;

@@ -86,10 +86,7 @@ const DEFAULT_THRESHOLD = 5;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 5_000;
 
-/**
- * What a breaker does with attempts, and since when it has been open or closed, on the clock of
- * this process. `half-open`: the next attempt is a probe. Undefined: closed since it was made.
- */
+/** `half-open`: the next attempt is a probe. `sinceAt`: of its last change; undefined: none. */
 export interface BreakerStatus {
   readonly state: "closed" | "open" | "half-open";
   readonly sinceAt: number | undefined;

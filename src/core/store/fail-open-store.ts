@@ -109,10 +109,7 @@ export class FailOpenStore implements Store {
     return { readings, clock };
   }
 
-  /**
-   * Reads, and remembers how large the values are. A reply that comes too late for its requests has
-   * shown as much: what is at a key must not delay the next read as well.
-   */
+  /** Reads, and remembers how large the values are, also from a reply that comes too late. */
   async #readBatch(node: string, keys: readonly string[]): Promise<StoreRead> {
     const read = await promised(this.inner.read(keys));
     // What a store has returned may be anything.

@@ -243,10 +243,7 @@ export interface NodeOperation<Item, Result> {
   readonly continuesAfterErrors?: boolean;
 }
 
-/**
- * Bounded, so that a time budget suits batches of any tick, and neither a server nor this process
- * is blocked for long: operations are scripts, or a read and a write for each key.
- */
+/** Bounds for how long one batch of scripts or reads blocks a server, or this process. */
 const KEYS_PER_BATCH = 500;
 /** A batch ends before the value with which it would exceed this size. */
 export const BYTES_PER_BATCH = 1024 * 1024;

@@ -103,10 +103,7 @@ export class Durations {
 const middleOf = (bucket: number): number =>
   bucket === 0 ? SMALLEST_MS : SMALLEST_MS * 2 ** ((bucket - 0.5) / PER_OCTAVE);
 
-/**
- * Returns the duration in milliseconds that the given share does not exceed, to within 9.1 %, or an
- * eighth of a millisecond for the shortest. Undefined: there are none.
- */
+/** Milliseconds that a share does not exceed, within 9.1 % or an eighth. Undefined: no counts. */
 export function percentileOf(buckets: ReadonlyMap<number, number>, share: number): number | undefined {
   const sorted = [...buckets].sort(([a], [b]) => a - b);
   const count = sorted.reduce((sum, [, times]) => sum + times, 0);

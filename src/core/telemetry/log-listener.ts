@@ -2,10 +2,7 @@ import { ignoreRejection } from "../base/deferred.js";
 import { inOneLine, messageOf } from "../base/errors.js";
 import type { Listener } from "./events.js";
 
-/**
- * Returns a listener that logs outages and recoveries of the store, and warns once per coordinate
- * and cause about what keeps a field from being cached.
- */
+/** Logs outages and recoveries, and warns once of each cause that keeps a coordinate uncached. */
 export function logListener(
   logger: Logger,
   contextReads: { add(coordinate: string, property: string): void },

@@ -25,10 +25,7 @@ export const hasStatus = ({ status }: { readonly status?: number | undefined }):
 
 export type DecideEtag = (response: SentResponse, headers: ResponseHeaders) => void;
 
-/**
- * Sends the entity tag of a stored response to those who get what is stored, and nothing that a
- * plugin has made for one caller. `isKnown`: whether the client has the response.
- */
+/** Sends the tag to those who get what is stored, unchanged. `isKnown`: the client has it. */
 export function storedEtag(stored: StoredResponse, result: StoredResult, isKnown: boolean): DecideEtag {
   const { data } = result;
   const names = Object.keys(result);

@@ -37,10 +37,7 @@ export const isUnreadData = (data: unknown): boolean => SERVED.get(data as objec
 
 export type ServedResults = (response: StoredResponse, isSent: boolean, mayBeNull: boolean) => StoredResult;
 
-/**
- * Returns what makes the results of stored responses. `isSent`: it is going to be stringified. If
- * not, or with another stringifier, the data is a plain object, unless it `mayBeNull`.
- */
+/** `isSent`: it is stringified. Otherwise the data is a plain object, unless it `mayBeNull`. */
 export function servedResults(): ServedResults {
   let isStringifierInUse = false;
   const use = (): undefined => {

@@ -192,10 +192,7 @@ export class EdgeResponse {
     return !hasData(sent, this.#text);
   }
 
-  /**
-   * The age of a result by the schema, policies and reads, for servers without rules of their own.
-   * `sent`: what came of it. An older response, or one that another plugin has made, has none.
-   */
+  /** By the schema, policies and reads. An older or a changed response has none. */
   ageOf(sent: ExecutedResponse): ResponseAge | undefined {
     const contents = this.#contents?.();
     if (contents === undefined || this.origin === undefined || (sent.errors ?? []).length > 0) return undefined;

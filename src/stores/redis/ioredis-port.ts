@@ -103,10 +103,7 @@ function addressOf({ options }: IoredisClient): string {
   return `${host}:${port}`;
 }
 
-/**
- * Of connections that a store opens for itself. They never reconnect, which would be with the
- * credentials of when they were made, and have no options that change replies.
- */
+/** Never reconnects, which would use old credentials, and has no options that change replies. */
 const OWN_OPTIONS = {
   lazyConnect: false,
   enableOfflineQueue: true,

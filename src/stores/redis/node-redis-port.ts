@@ -125,10 +125,7 @@ const both = (one: Cancel, other: Cancel) => (): void => {
   other();
 };
 
-/**
- * The commands go to the client of the master itself. Otherwise those of a tick would wait for each
- * other: each takes a lease of that client, of which there is one by default.
- */
+/** Uses the master's client: commands would wait for each other's lease of it by the Sentinel's. */
 function sentinelKind(sentinel: NodeRedisSentinel): NodeRedisKind {
   let master: NodeRedisServer | undefined;
   let finding: Promise<NodeRedisServer> | undefined;

@@ -45,16 +45,10 @@ export interface NodeKeys {
   readonly calls: readonly (readonly number[])[];
 }
 
-/**
- * A script blocks the server while it runs, so further keys go into further calls of the same
- * pipeline. An even number, so that pairs of keys of one slot stay together.
- */
+/** A script blocks the server. Even, so that pairs of keys of one slot stay together. */
 const KEYS_PER_SCRIPT = 50;
 
-/**
- * Whether the node redirected a command, or the client has just learned of the move. CLUSTERDOWN
- * and TRYAGAIN do not count: they are not over within a time budget.
- */
+/** Not CLUSTERDOWN and TRYAGAIN: they are not over within a time budget. */
 const isMoved = (reply: unknown): boolean =>
   reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
 

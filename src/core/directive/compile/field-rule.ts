@@ -29,10 +29,7 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
   });
 }
 
-/**
- * Returns why a load must not be stored under its key: another resolver has changed an argument
- * since, such as the value of a variable, which all fields share, or the parent.
- */
+/** Returns why a load has another key by now: a resolver has changed an argument or the parent. */
 export function changedKeyOf(
   rule: FieldRule,
   key: Key,

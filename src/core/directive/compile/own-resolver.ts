@@ -84,9 +84,6 @@ export function markedRules(schema: GraphQLSchema, parts: CacheParts): SchemaRul
   return merged;
 }
 
-/**
- * Returns the rules for a schema: another one of the cache can say something else of a coordinate.
- * Those of all schemas if they cannot be told apart, as in a stitched one, which asks others.
- */
+/** Of one schema, or of all where they cannot be told apart, as in a stitched one. */
 export const rulesOf = (schema: GraphQLSchema, parts: CacheParts): SchemaRules =>
   (isStitched(schema) ? undefined : markedRules(schema, parts)) ?? parts.rules;

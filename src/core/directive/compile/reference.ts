@@ -100,10 +100,7 @@ export function toExtensible(value: unknown): unknown {
   return Object.create(Object.getPrototypeOf(value) as object | null, Object.getOwnPropertyDescriptors(value));
 }
 
-/**
- * Returns the templates of the tags of every entry of an entity: its name and a key, as in
- * `Product:7`. Keys that a representation lacks are the entity's.
- */
+/** As in `Product:7`. Keys that a representation lacks are those of the entity. */
 export function referenceTagsOf({ name }: KeyedType, entityKeys: readonly KeyFields[]): string[] {
   const roots = entityKeys.length === 1 ? (["source"] as const) : (["source", "result"] as const);
   return roots.flatMap((root) => entityKeys.map((fields) => entityTemplate(name, root, keyPathsOf(fields))));

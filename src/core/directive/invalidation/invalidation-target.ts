@@ -190,10 +190,7 @@ function callOf({ rules, loaders }: CacheParts, target: EntryTarget) {
   return { rule, roots, identity };
 }
 
-/**
- * Returns the key that a request would use. Throws what `callOf` throws, and `CACHED_KEY_UNUSABLE`
- * if a part of the key is missing, or if it is the selection: only a request has that.
- */
+/** Throws what `callOf` throws, and `CACHED_KEY_UNUSABLE` for a missing part or the selection. */
 export function keyOfCoordinate(parts: CacheParts, target: EntryTarget) {
   const call = callOf(parts, target);
   return { ...call, key: keyOf(call.rule, call.roots, call.identity, parts.keys) };

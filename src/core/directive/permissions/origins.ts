@@ -7,10 +7,7 @@ import type { Resolver } from "../compile/own-resolver.js";
 import { nextTypes, objectsOf, reached, reversed } from "../compile/type-graph.js";
 import { privateHintIn } from "../hints/response-hint.js";
 
-/**
- * Returns the types whose objects can be the parent of a cached field that is PUBLIC without having
- * said so itself, or lead to one: of these, it matters where they came from.
- */
+/** Returns types that lead to parents of cached fields which do not say that they are PUBLIC. */
 export function typesWithOrigin(
   schema: GraphQLSchema,
   rules: ReadonlyMap<string, FieldRule>,

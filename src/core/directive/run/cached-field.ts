@@ -301,10 +301,7 @@ class FieldCall implements FieldRequest {
   }
 }
 
-/**
- * Returns what rebuilds the requests of a field in a worker; undefined if its loads depend on more
- * than arguments and parent. `info` has names and types only, since there is no query.
- */
+/** For workers, whose `info` has no query. Undefined if loads need more than args and parent. */
 export function requestFactoryOf(
   rule: FieldRule,
   resolve: Resolver,

@@ -43,10 +43,7 @@ export const beginningResolver =
     return resolve(source, args, context, info);
   };
 
-/**
- * Wraps a resolver that is not cached: the entities that it returns are parts of the response. Only
- * while a response is executed that is to be stored.
- */
+/** Wraps an uncached resolver: its entities are parts of a response that is to be stored. */
 export function collectingResolver(
   coordinate: string,
   finder: EntityFinder,

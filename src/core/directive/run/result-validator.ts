@@ -46,10 +46,7 @@ export class ResultValidator implements Validator {
 
   constructor(private readonly resolvers: Pick<KnownResolvers, "has">) {}
 
-  /**
-   * Returns whether a value in memory has no mistake, whatever is selected of it. False:
-   * `mistakeIn` decides. It is checked once, not by each hit: nobody can modify it.
-   */
+  /** False: `mistakeIn` decides. Checked once: nobody can modify a value in memory. */
   isKeptPlausible(known: KnownKey, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
     const { kept, value } = known;
     const check = this.#checkOf(type, schema);

@@ -14,10 +14,7 @@ export class Failures {
 
   constructor(private readonly packing: Pick<Packing, "errors">) {}
 
-  /**
-   * Describes what a load of `key` threw. Without a copy of it, if nobody else may get it, or if
-   * there is none that cannot be told from it: `refuse` gets the reason then. Never throws.
-   */
+  /** Describes what a load threw, with an exact copy if there is one; else calls `refuse`. */
   write(thrown: Thrown | null, key: Key, refuse: (cause: unknown) => void): Uint8Array {
     const description = { of: checkOf(key), id: randomBytes(8).toString("base64url") };
     let copy: unknown;

@@ -51,10 +51,7 @@ export class Leases {
     return acquired;
   }
 
-  /**
-   * Runs the load for a lease that another process has won, unless that is lost, or the mode is
-   * off. Returns whether the value was stored. Never rejects.
-   */
+  /** Runs the load for another process's lease. Returns whether it was stored. Never rejects. */
   async adopt(request: ReadRequest, lease: Lease): Promise<boolean> {
     const { store, modes, clock } = this.parts;
     const { name, coordinate } = request.key;

@@ -124,10 +124,7 @@ export class LoadSharing {
     return loads.next;
   }
 
-  /**
-   * Starts the load that waits to run, once none without a lease runs, and fewer in all than may;
-   * unless no reader waits for it any more. A reader that has joined it since then starts over.
-   */
+  /** Starts the next load once it may run, if anybody waits. Those who join too late start over. */
   async #start(loads: KeyLoads): Promise<void> {
     const { key, next } = loads as KeyLoads & { readonly next: UnleasedLoad };
     while (this.isReached(key) || this.#countedOf(loads).some(({ hasLease }) => !hasLease))

@@ -36,10 +36,7 @@ export interface RefreshJob {
  */
 export type RefreshQueue = (job: RefreshJob) => unknown;
 
-/**
- * Creates the job for a request. Returns undefined if another process cannot make the request: the
- * value is private, the key needs the context, or the input cannot be encoded.
- */
+/** Undefined if no other process can make the request: PRIVATE, with context, or not encodable. */
 export function writeJob(request: ReadRequest, lease: Lease, packing: Packing): Promise<RefreshJob> | undefined {
   const { input, key } = request;
   const encoded = input && attempt(() => packing.encode(input.call(request)));

@@ -121,10 +121,7 @@ export class Memory {
     return isCurrent;
   }
 
-  /**
-   * Keeps a fresh value. Returns whether it has kept the object itself, so that the reader who has
-   * it needs a copy too. If it was invalidated meanwhile, the first hit finds out.
-   */
+  /** Keeps a fresh value. Returns whether it keeps the object itself: its reader needs a copy. */
   put(known: KnownKey, policy: Policy, { entry, value, content, subjects, hint, own, readAt, now }: Shown): boolean {
     if (!canBeKept(known)) return false;
     // The store read its clock after `readAt`, so a value never expires later here than there.

@@ -78,10 +78,7 @@ export class Responder {
     request.onRead?.(servedReport(request, outcome, freshForMs, ageMs, value));
   }
 
-  /**
-   * Returns what gives the value of an entry to requests that share a miss: `decoded` to the first
-   * one. For all others, which get copies, the entry is decoded once more.
-   */
+  /** Gives the value to requests that share a miss: `decoded` to the first, copies to others. */
   shareDecoded(
     entry: Entry,
     decoded: DecodedValue,
@@ -210,10 +207,7 @@ export class Responder {
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 
-  /**
-   * Throws the error of a failed load. `isOwn`: whether it is the load of this request, which may
-   * have the source's own object. Otherwise `UNCOPIED` if there is no copy for it.
-   */
+  /** Throws a failed load's error. `isOwn`: may have the source's own object, not a copy. */
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.ending?.endWith(loaded);
     if (loaded.kind === "failed") throw errorOf(loaded, isOwn);

@@ -69,10 +69,7 @@ export interface FailedLoad {
   readonly refusal: Excess["kind"] | "outdated" | undefined;
   readonly loadMs: number;
   readonly begunAt: number;
-  /**
-   * Whether the failure concerns only the caller that the load was run for, since its request was
-   * aborted or `isCallerError` says so. Nobody else may get it.
-   */
+  /** Whether it concerns its caller only (abort, `isCallerError`): nobody else may get it. */
   readonly isCallersOwn: boolean;
   /** False if the source has answered that it has no value: no old value takes its place then. */
   readonly isSourceFailure: boolean;

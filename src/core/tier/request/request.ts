@@ -31,10 +31,7 @@ export interface ReadRequest {
   /** Returns the abort signals of the caller's request. Called on a miss. */
   readonly signals?: (() => CallSignals | undefined) | undefined;
   readonly hintOf?: (() => ResponseHint | undefined) | undefined;
-  /**
-   * Returns the error with which a load fails whose context has another identity, or other values
-   * in the key or the tags, than when the request was made. Called when a load begins and ends.
-   */
+  /** Returns why the context no longer fits key and tags. Called when a load begins and ends. */
   changed?(): CachedError | undefined;
   /** Returns in what way the load that this request ran depends on more than the key. */
   readonly excess?: (() => Excess | undefined) | undefined;

@@ -64,10 +64,7 @@ export interface VerdictParts {
   readonly decoder: ValueDecoder;
 }
 
-/**
- * What a request may do with what it was shown. `unreadable`: the entry holds a value that cannot
- * be read. `collision`: the entry is that of another key. `unknown`: the store did not reply.
- */
+/** `unreadable`: holds a damaged value. `collision`: of another key. `unknown`: no reply. */
 export type Verdict =
   | ServableValue
   | Unservable
@@ -132,19 +129,13 @@ type KnownInvalidations = Pick<VerdictParts, "invalidations">;
 /** Of an error: what was read cannot be evaluated. */
 export const UNPREPARED = "the invalidation clock could not be read";
 
-/**
- * Reads what is missing of the invalidation clock before entries are evaluated that were read with
- * another head of the clock. Resolves to false if that could not be done. Never rejects.
- */
+/** Reads what the clock has more, for entries read with another head. Never rejects. */
 export async function prepareFor(read: StoreRead, { invalidations }: KnownInvalidations): Promise<boolean> {
   for (const reading of read.readings) if (reading.kind === "read") invalidations.noteTime(reading.now);
   return invalidations.isAt(read.clock) || invalidations.catchUp(read.clock);
 }
 
-/**
- * Returns whether nothing that a request has to heed was invalidated after `position`: that of an
- * entry, or of the lease on it. It heeds the tags that it knows without the value.
- */
+/** Whether nothing that a request heeds, tags known before included, was invalidated since. */
 export const isCurrentAt = (
   { key, tags }: Pick<ReadRequest, "key" | "tags">,
   { epoch }: Entry,

@@ -120,10 +120,7 @@ export class Waiters {
     this.#onOver = [];
   }
 
-  /**
-   * Ends the wait. Waiters that have ended do not go any more: a load that they left at their
-   * deadline continues for later readers, until its time is over.
-   */
+  /** Ends the wait: a load that was left at a deadline goes on for later readers. */
   endWait(): void {
     this.#hasEnded = true;
     this.#cancelLinger?.();
@@ -146,10 +143,7 @@ class Abandonment extends DOMException {
   }
 }
 
-/**
- * Whether an error says that nobody waits for a load. A user's own memo may pass it to another
- * load, which others do wait for: it is no failure of the source.
- */
+/** No failure of the source: a user's memo may pass it to a load that others do wait for. */
 export const isAbandonment = (error: unknown): boolean => error instanceof Abandonment;
 
 export const isAbortError = (error: unknown): boolean => isError(error) && error.name === "AbortError";
@@ -230,10 +224,7 @@ export interface CallSignals {
 const isAbort = (error: unknown, reason: unknown): boolean =>
   error === reason || isAbortError(error) || (isError(error) && error.cause === reason);
 
-/**
- * Calls back when signals abort, with one listener for each signal: a request can wait for
- * thousands of keys, and an EventTarget compares a new listener with all it has.
- */
+/** One listener for each signal: an EventTarget compares a new listener with all it has. */
 export class AbortListeners {
   readonly #callbacksOf = new WeakMap<AbortSignal, Set<() => void>>();
 
@@ -290,10 +281,7 @@ export class SingleLoad implements EnclosingLoad {
   }
 }
 
-/**
- * The loads that one call of a source is made for. Its asynchronous context is that of the first of
- * them, but what it reads, each of them has read.
- */
+/** The loads of one call of a source, whose reads are those of each of them. */
 export class JointLoad implements EnclosingLoad {
   #keys: ReadonlySet<string> | undefined;
   #waiters: Waiters | undefined;

@@ -160,10 +160,7 @@ export class InvalidationClock extends KnownPositions {
     });
   }
 
-  /**
-   * Invalidates in the store. Resolves when it has confirmed, and when this process knows of it.
-   * Rejects if it has not. Several records for many subjects are not one step.
-   */
+  /** Resolves when the store has confirmed. Several records for many subjects are not one step. */
   async append({ subjects, forms, ...record }: ClockRecord): Promise<void> {
     for (const [nth, part] of inRecords(subjects).entries())
       await this.#appendOne({ ...record, subjects: part, forms: nth === 0 ? forms : undefined });

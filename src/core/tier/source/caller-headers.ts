@@ -42,10 +42,7 @@ function withoutCallerHeaders(value: unknown, depth: number): unknown {
   return copy;
 }
 
-/**
- * Returns headers in one of their forms without those of a caller, or the same object if it has
- * none: a Map, Headers, pairs, a list of names and values, an object.
- */
+/** Returns headers, in any form, without those of a caller; the same object if it has none. */
 function sharedHeaders(headers: unknown): unknown {
   if (typeof headers !== "object" || headers === null) return headers;
   const isFlat = Array.isArray(headers) && typeof headers[0] === "string";

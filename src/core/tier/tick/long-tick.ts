@@ -2,10 +2,7 @@ import { AsyncResource } from "node:async_hooks";
 import type { Clock } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 
-/**
- * Divides thousands of callers into turns of the event loop, which count as one tick: what they ask
- * for next is still sent to the store, or passed to a source, in one call.
- */
+/** Divides thousands of callers into turns that count as one tick, so that they share calls. */
 export class LongTick implements Pick<Clock, "afterTick"> {
   /** How many callers continue in this turn, whatever they have waited for. */
   #continued = 0;
@@ -84,10 +81,7 @@ export class ByteTurns {
 
   constructor(private readonly clock: Pick<Clock, "afterTick">) {}
 
-  /**
-   * Returns what `work` returns, which never throws: at once, or in a later turn if the values
-   * before it have taken this one up. `bytesOf` says how large the value was.
-   */
+  /** Returns what `work` returns, at once or in a later turn. `bytesOf`: the size of the value. */
   run<T>(work: () => T, bytesOf: (result: T) => number): T | Promise<T> {
     if (this.#waiting.length > 0 || this.#bytes >= BYTES_PER_TURN)
       return new Promise((resolve) => {
