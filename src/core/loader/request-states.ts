@@ -178,9 +178,9 @@ export class RequestStates {
     if (!this.hasObservers) return undefined;
     const observer = this.observer(context);
     const enclosing = observer?.collector === undefined ? this.#enclosing() : undefined;
-    if (enclosing !== undefined) return new EveryCollector(new Set([enclosing]), observer);
+    if (enclosing !== undefined) return toEvery(new Set([enclosing]), observer);
     if (observer === NOBODY) return undefined;
-    return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
+    return observer !== undefined || this.#collectors.size === 0 ? observer : toEvery(this.#collectors);
   }
 
   /** By the context, by who calls, or since a server executes a response itself, unseen. */
@@ -244,56 +244,35 @@ export interface PartCollector {
   refuse(reason: string): void;
 }
 
-class EveryCollector implements Observer, PartCollector {
-  /** `observer`: that of the context, which is told as well. */
-  constructor(
-    readonly members: ReadonlySet<PartCollector>,
-    private readonly observer?: Observer,
-  ) {}
-
-  get collector(): PartCollector {
-    return this;
-  }
-
-  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void {
-    this.addUnattributed(coordinate, served, key);
-    this.observer?.onRead(coordinate, served, info, key);
-  }
-
-  onHint(hint: ResponseHint, info: unknown): void {
-    this.observer?.onHint?.(hint, info);
-  }
-
-  onKnown(isPrivate: boolean, freshForMs?: number): void {
-    this.observer?.onKnown?.(isPrivate, freshForMs);
-  }
-
-  onExecution(execution: FieldLoader): void {
-    this.observer?.onExecution?.(execution);
-  }
-
-  addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void {
-    for (const member of this.members) member.addUnattributed(coordinate, served, key);
-  }
-
-  addPrimed(names: KnownKey | undefined, policy: Policy): void {
-    for (const member of this.members)
-      if (policy.scope === "PRIVATE") member.refuse("a PRIVATE loader was primed with a context of no request");
-      else member.addPrimed(names, policy);
-  }
-
-  addUncached(coordinate: string): void {
-    for (const member of this.members)
-      member.refuse(`\`${coordinate}\`, which is not cached, was read with a context of no request`);
-  }
-
-  addTags(subjects: readonly Subject[]): void {
-    for (const member of this.members) member.addTags(subjects);
-  }
-
-  refuse(reason: string): void {
-    for (const member of this.members) member.refuse(reason);
-  }
+/** `observer`: that of the context, which is told as well. */
+function toEvery(members: ReadonlySet<PartCollector>, observer?: Observer): Observer {
+  const each = (tell: (member: PartCollector) => void): void => {
+    for (const member of members) tell(member);
+  };
+  const collector: PartCollector = {
+    members,
+    addUnattributed: (...read) => each((member) => member.addUnattributed(...read)),
+    addPrimed: (names, policy) =>
+      each((member) =>
+        policy.scope === "PRIVATE"
+          ? member.refuse("a PRIVATE loader was primed with a context of no request")
+          : member.addPrimed(names, policy),
+      ),
+    addUncached: (coordinate) =>
+      each((member) => member.refuse(`\`${coordinate}\`, which is not cached, was read with a context of no request`)),
+    addTags: (subjects) => each((member) => member.addTags(subjects)),
+    refuse: (reason) => each((member) => member.refuse(reason)),
+  };
+  return {
+    collector,
+    onRead(coordinate, served, info, key) {
+      collector.addUnattributed(coordinate, served, key);
+      observer?.onRead(coordinate, served, info, key);
+    },
+    onHint: (...hint) => observer?.onHint?.(...hint),
+    onKnown: (...known) => observer?.onKnown?.(...known),
+    onExecution: (execution) => observer?.onExecution?.(execution),
+  };
 }
 
 /** Observes requests that nobody asks about. */

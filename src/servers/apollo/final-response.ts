@@ -11,10 +11,11 @@ import { type Answered, decideLast, decideWhenSent, type ResponseHeaders } from 
 import { isUnreadData, setNull } from "./stringify-result.js";
 
 export type SentResponse = GraphQLRequestContextWillSendResponse<BaseContext>["response"];
-type Headers = Pick<GraphQLResponse["http"]["headers"], "get" | "set" | "delete">;
 
 /** Apollo Server has headers by their names in lower case. */
-export const headersOf = (headers: Headers): ResponseHeaders => ({
+export const headersOf = (
+  headers: Pick<GraphQLResponse["http"]["headers"], "get" | "set" | "delete">,
+): ResponseHeaders => ({
   get: (name) => headers.get(name.toLowerCase()),
   set: (name, value) => headers.set(name.toLowerCase(), value),
   delete: (name) => headers.delete(name.toLowerCase()),

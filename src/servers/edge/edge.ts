@@ -69,8 +69,6 @@ export class Edge {
 
 const MAX_NAMES = 1_000;
 
-type Executed = Omit<Operation, "variables">;
-
 export interface EdgeRequest {
   readonly method: string;
   header(name: string): string | null | undefined;
@@ -138,7 +136,7 @@ export class EdgeResponse {
    * properties that the server reads itself. Returns what ends it.
    */
   execute(
-    operation: Executed,
+    operation: Omit<Operation, "variables">,
     observer: Observer | undefined,
     execution?: ResponseExecution,
     serverKeys: readonly string[] = [],

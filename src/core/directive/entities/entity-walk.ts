@@ -120,8 +120,10 @@ class EntityWalk {
 
   add(value: unknown, place: Place): void {
     this.#push(value, place);
-    for (let next = this.#toVisit.pop(); next !== undefined; next = this.#toVisit.pop())
-      this.#visit(next.value, next.place);
+    for (let next = this.#toVisit.pop(); next !== undefined; next = this.#toVisit.pop()) {
+      const { value: found, place: at } = next;
+      this.#orObstacle(at.coordinate, () => this.#visitValue(found, at));
+    }
   }
 
   #push(value: unknown, place: Place): void {
@@ -136,11 +138,11 @@ class EntityWalk {
   }
 
   /** An accessor or iterator can throw, which must not hide the other entities. */
-  #visit(value: object, place: Place): void {
+  #orObstacle(coordinate: string, look: () => void): void {
     try {
-      this.#visitValue(value, place);
+      look();
     } catch (error) {
-      this.obstacles.set(place.coordinate, { kind: "an error", error });
+      this.obstacles.set(coordinate, { kind: "an error", error });
     }
   }
 
@@ -167,18 +169,15 @@ class EntityWalk {
   #visitObject(object: Fields, { coordinate, plan: declared }: Place): void {
     const plan = "possible" in declared ? this.#typeOf(object, coordinate, declared) : declared;
     if (plan === undefined || !addTo(this.#visited, plan, object)) return;
-    if (plan.idFields !== undefined) this.#addEntity(object, plan.typeName, plan.idFields, coordinate);
-    for (const { fieldName, place } of plan.members) this.#visitMember(object, fieldName, place);
+    const { idFields, typeName } = plan;
+    if (idFields !== undefined)
+      this.#orObstacle(coordinate, () => this.#addEntity(object, typeName, idFields, coordinate));
+    for (const { fieldName, place } of plan.members)
+      this.#orObstacle(place.coordinate, () => this.#visitMember(object, fieldName, place));
   }
 
   #visitMember(object: Fields, fieldName: string, place: Place): void {
-    let value: unknown;
-    try {
-      value = object[fieldName];
-    } catch (error) {
-      this.obstacles.set(place.coordinate, { kind: "an error", error });
-      return;
-    }
+    const value = object[fieldName];
     // A getter may begin a query, as lazy relations do, and those of its result others.
     if (types.isPromise(value) && Object.getOwnPropertyDescriptor(object, fieldName)?.value !== value) {
       ignoreRejection(value);
@@ -188,17 +187,13 @@ class EntityWalk {
 
   #addEntity(object: Fields, typeName: string, idFields: readonly string[], coordinate: string): void {
     if ((this.ids.get(typeName)?.size ?? 0) >= this.maxIdsPerType) return;
-    try {
-      if (idFields.some((name) => isRounded(object[name]))) {
-        this.rounded.add(typeName);
-        return;
-      }
-      const texts = idFields.map((name) => tagText(object[name], true, this.keyFormOf));
-      if (!texts.includes(undefined)) addTo(this.ids, typeName, texts.join(":"));
-      else this.withoutId.set(coordinate, { kind: `an object without \`${idFields.join("` and `")}\`` });
-    } catch (error) {
-      this.obstacles.set(coordinate, { kind: "an error", error });
+    if (idFields.some((name) => isRounded(object[name]))) {
+      this.rounded.add(typeName);
+      return;
     }
+    const texts = idFields.map((name) => tagText(object[name], true, this.keyFormOf));
+    if (!texts.includes(undefined)) addTo(this.ids, typeName, texts.join(":"));
+    else this.withoutId.set(coordinate, { kind: `an object without \`${idFields.join("` and `")}\`` });
   }
 
   #typeOf(object: Fields, coordinate: string, { possible, testable }: AbstractPlan): ObjectPlan | undefined {

@@ -94,7 +94,7 @@ export class LoadSharing {
    * for. If it is `request` itself, `begin` was called, in the asynchronous context of this call. A
    * failure that concerns only the caller of another request is never returned.
    */
-  async share(request: ReadRequest, isNested: boolean, begin: Begin): Promise<SharedLoad> {
+  async share(request: ReadRequest, isNested: boolean, begin: Begin) {
     const { nestedWaitMs } = this.settings;
     for (let nth = 0; nth < MAX_LOADS_OF_OTHERS; nth++) {
       const load = this.#nextLoad(request, begin);
@@ -183,11 +183,6 @@ const RECHECK_MS = 100;
 
 /** Begins a load for those who wait for it. Never rejects. */
 type Begin = (waiters: Waiters) => Promise<Loaded>;
-
-interface SharedLoad {
-  readonly request: ReadRequest;
-  readonly loaded: Loaded;
-}
 
 const droppedLoad = ({ signal }: Waiters): Loaded => ({
   kind: "failed",
