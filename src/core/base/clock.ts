@@ -1,3 +1,4 @@
+import { attempt } from "./built-in.js";
 import { type AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import timers from "node:timers";
 
@@ -171,11 +172,8 @@ export const isTime = (value: unknown): value is number => typeof value === "num
 
 /** Where that is possible: in Cloudflare Workers, the method is missing or throws. */
 export function disableStorage(storage: Pick<AsyncLocalStorage<unknown>, "disable">): void {
-  try {
-    storage.disable();
-  } catch {
-    // It only slows down promises in old versions of Node.js.
-  }
+  // Otherwise, it only slows down promises in old versions of Node.js.
+  attempt(() => storage.disable());
 }
 
 /** Of what belongs to no request: a cache made inside of one would keep its context alive. */

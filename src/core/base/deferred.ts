@@ -53,6 +53,12 @@ export function notPromise<Value>(value: Value, fail: () => Error): Value {
   throw fail();
 }
 
+export const succeeds = (work: Promise<unknown>): Promise<boolean> =>
+  work.then(
+    () => true,
+    () => false,
+  );
+
 /** Keeps the rejection of a promise that nobody waits for from ending the process. */
 export function ignoreRejection(value: unknown, report: (error: unknown) => void = () => undefined): void {
   if (types.isPromise(value)) value.catch(report);

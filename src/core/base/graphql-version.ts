@@ -3,7 +3,7 @@
  * their own, such as GraphQL Yoga, pass resolvers an `info` of either form, so the form is
  * recognised by what is there. The version itself decides only where there is nothing to look at.
  */
-import { isObject } from "./built-in.js";
+import { attempt, isObject } from "./built-in.js";
 import type { GraphQLInputType, GraphQLResolveInfo, GraphQLSchema, OperationDefinitionNode } from "graphql";
 // As a namespace: a missing name of graphql 15 would fail before this module can say why.
 import * as graphql from "graphql";
@@ -94,13 +94,9 @@ export function defaultOf(input: Input): unknown {
 /** Returns `value` as a resolver receives it; undefined if it does not match the type. */
 export function coerceInput(value: unknown, type: GraphQLInputType): { readonly value: unknown } | undefined {
   const coerce = graphql.coerceInputValue as (value: unknown, type: GraphQLInputType) => unknown;
-  try {
-    const coerced = coerce(value, type);
-    return coerced === undefined ? undefined : { value: coerced };
-  } catch {
-    // graphql 16 throws where graphql 17 returns undefined.
-    return undefined;
-  }
+  // graphql 16 throws where graphql 17 returns undefined.
+  const coerced = attempt(() => coerce(value, type));
+  return coerced === undefined ? undefined : { value: coerced };
 }
 
 /** One execution of an operation: the objects that together belong to it alone. */

@@ -1,3 +1,4 @@
+import { succeeds } from "../base/deferred.js";
 import DataLoader from "dataloader";
 import { keyUnusable } from "../base/errors.js";
 import { copyOfInput } from "../keys/canonical.js";
@@ -383,11 +384,8 @@ interface LoaderRequest extends KnownRequest {
   readonly usesMemory: boolean;
 }
 
-const hasRejected = (promise: Promise<unknown>): Promise<boolean> =>
-  Promise.race([promise, undefined]).then(
-    () => false,
-    () => true,
-  );
+const hasRejected = async (promise: Promise<unknown>): Promise<boolean> =>
+  !(await succeeds(Promise.race([promise, undefined])));
 
 const refusing = (name: string): DataLoader<never, never> => new DataLoader(() => Promise.resolve([]), { name });
 

@@ -71,20 +71,16 @@ export class Channel {
   /** Every hit does, so the event is made, and the key read, only if it is listened to. */
   served(coordinate: string, key: Pick<Subject, "digest">, outcome: ServedEvent["outcome"]): void {
     this.counters?.countServed(coordinate, outcome);
-    if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
-      this.#deliver(
-        { name: "entry.served", coordinate, digest: key.digest, outcome },
-        this.#frequentListeners["entry.served"],
-      );
+    const listeners = this.#frequentListeners["entry.served"];
+    if (listeners.length > 0 || this.#served.hasSubscribers)
+      this.#deliver({ name: "entry.served", coordinate, digest: key.digest, outcome }, listeners);
   }
 
   /** Thousands may wait for one load, so the event is made only if it is listened to. */
   waited(coordinate: string, key: Pick<Subject, "digest">, waitMs: number, isLocal: boolean): void {
-    if (this.#frequentListeners["wait.finished"].length > 0 || this.#waitFinished.hasSubscribers)
-      this.#deliver(
-        { name: "wait.finished", coordinate, digest: key.digest, waitMs, isLocal },
-        this.#frequentListeners["wait.finished"],
-      );
+    const listeners = this.#frequentListeners["wait.finished"];
+    if (listeners.length > 0 || this.#waitFinished.hasSubscribers)
+      this.#deliver({ name: "wait.finished", coordinate, digest: key.digest, waitMs, isLocal }, listeners);
   }
 
   /** To be called only if it is listened to: see `storeListeners` and `storeFinished`. */

@@ -17,10 +17,7 @@ export function errorTypeOf(error: unknown): string {
   try {
     if (error instanceof CachedError) return error.code;
     if (!isError(error)) return "_OTHER";
-    const { code, extensions } = error as {
-      readonly code?: unknown;
-      readonly extensions?: { readonly code?: unknown };
-    };
+    const { code, extensions } = error as { code?: unknown; extensions?: { code?: unknown } };
     const known = [extensions?.code, code].find(isConstant);
     if (known !== undefined) return known;
     // Only a DOMException has a reliable name, such as AbortError: others may be set to anything.

@@ -1,3 +1,4 @@
+import { attempt } from "../base/built-in.js";
 import { ignoreRejection } from "../base/deferred.js";
 import { inOneLine, messageOf } from "../base/errors.js";
 import type { Listener } from "./events.js";
@@ -56,13 +57,8 @@ export interface Logger {
 
 /** Returns a logger that never throws, since a failing log must not fail a request or mutation. */
 export function infallible(logger: Logger): Logger {
-  const tryTo = (write: () => unknown): void => {
-    try {
-      ignoreRejection(write());
-    } catch {
-      // There is nowhere else to report it.
-    }
-  };
+  // There is nowhere else to report what it throws.
+  const tryTo = (write: () => unknown): void => ignoreRejection(attempt(write));
   return {
     info: (message) => tryTo(() => logger.info(message)),
     warn: (message) => tryTo(() => logger.warn(message)),

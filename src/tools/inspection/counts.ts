@@ -69,10 +69,8 @@ const seriesOf = (coordinate: string | null, sums: Sums): CacheCountSeries => ({
 });
 
 function countOf(tally: Tally): CacheCount {
-  const counters = Object.fromEntries(COUNTERS.map((name) => [name, tally[name] ?? 0])) as Record<
-    (typeof COUNTERS)[number],
-    number
-  >;
+  type Counted = Record<(typeof COUNTERS)[number], number>;
+  const counters = Object.fromEntries(COUNTERS.map((name) => [name, tally[name] ?? 0])) as Counted;
   // A newer release may report reasons that this one does not know.
   const bypasses = BYPASS_REASONS.map((reason) => ({ reason, reads: tally[`bypass.${reason}`] ?? 0 }))
     .filter(({ reads }) => reads > 0)

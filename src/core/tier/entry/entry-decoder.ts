@@ -1,3 +1,4 @@
+import { attempt } from "../../base/built-in.js";
 import { CachedError } from "../../base/errors.js";
 import { Unreadable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
@@ -46,13 +47,9 @@ export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly k
 
 /** Returns what a value's entry has besides the value. Undefined if that cannot be read. */
 export function partsIn(entry: Entry, key: Key, packing: Packing): ReadBody | undefined {
-  try {
-    const parts = readBody(packing.unseal(entry.body, valueAad(key, entry)), key);
-    return parts === "collision" ? undefined : parts;
-  } catch {
-    // Decoding the entry reports it.
-    return undefined;
-  }
+  // Decoding the entry reports what it throws.
+  const parts = attempt(() => readBody(packing.unseal(entry.body, valueAad(key, entry)), key));
+  return parts === "collision" ? undefined : parts;
 }
 
 /** Undefined, and reported, if the failure cannot be read or belongs to another key. */

@@ -1,3 +1,4 @@
+import { succeeds } from "../../base/deferred.js";
 import { within } from "../../base/clock.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
 import type { Reading } from "../../store/store.js";
@@ -194,10 +195,7 @@ export class Miss {
     const reason = implausibilityOf(entry, now, invalidations, longestMs);
     if (reason === undefined) return true;
     reportImplausible(key, reason, channel);
-    return store.remove([key.name]).then(
-      () => true,
-      () => false,
-    );
+    return succeeds(store.remove([key.name]));
   }
 
   /** Lets later ticks find the miss while it waits for the lease chain `gen`. Undefined: none. */

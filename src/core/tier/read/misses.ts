@@ -1,3 +1,4 @@
+import { succeeds } from "../../base/deferred.js";
 import { within } from "../../base/clock.js";
 import type { Entry } from "../../store/entry.js";
 import type { BypassReason } from "../../telemetry/events.js";
@@ -91,21 +92,14 @@ export class Misses {
   force(request: ReadRequest): Promise<unknown> {
     const { store, memory, invalidations } = this.parts;
     return this.#untilAborted(request, async () => {
-      const isInvalidated = await store.remove([request.key.name], { soft: true }).then(
-        () => true,
-        () => false,
-      );
+      const isInvalidated = await succeeds(store.remove([request.key.name], { soft: true }));
       // Now that no read finds it fresh any more.
       if (request.known !== undefined) memory?.drop(request.known);
       const reading = await this.path.readingOf(request);
       if (!isInvalidated || reading.kind !== "read") return this.path.responder.bypass(request, "STORE_UNAVAILABLE");
       const { entry, now } = reading;
-      return this.supersede(
-        request,
-        now,
-        entry,
-        invalidations.isWritten(request, now) ? "write-in-progress" : "absent",
-      );
+      const freshness = invalidations.isWritten(request, now) ? "write-in-progress" : "absent";
+      return this.supersede(request, now, entry, freshness);
     });
   }
 
