@@ -108,11 +108,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     cause: InvalidationCause = { via: "cache.invalidateTags" },
   ): Promise<void> {
     const kind = kindOf(options, "cache.invalidateTags");
-    await this.#parts.invalidation.run(
-      { keys: [], tags: invalidatedSubjects(this.#parts, tags, cause.via) },
-      kind,
-      cause,
-    );
+    const subjects = invalidatedSubjects(this.#parts, tags, cause.via);
+    await this.#parts.invalidation.run({ keys: [], tags: subjects }, kind, cause);
   }
 
   /**

@@ -61,12 +61,7 @@ interface Rule<Fallback = unknown> {
 }
 
 /** Names the upper bound only if the value exceeds it, since hardly any does. */
-const count = <Fallback>(
-  fallback: Fallback,
-  least: number,
-  most = Number.MAX_SAFE_INTEGER,
-  unit = "",
-): Rule<Fallback> => ({
+const count = <Value>(fallback: Value, least: number, most = Number.MAX_SAFE_INTEGER, unit = ""): Rule<Value> => ({
   fallback,
   expected(value) {
     if (typeof value === "number" && value > most) return `an integer from ${least} to ${most}${unit}`;
@@ -158,11 +153,7 @@ export const OPTION_GROUPS = {
     compressAboveBytes: sizeBytes(undefined),
     storeBeforeResponse: flag,
   },
-  invalidation: {
-    replicaLagMs: durationMs(0, 0),
-    writeGuardMs: durationMs(3_000, 100),
-    normalizeTag: aFunction,
-  },
+  invalidation: { replicaLagMs: durationMs(0, 0), writeGuardMs: durationMs(3_000, 100), normalizeTag: aFunction },
   privacy: {
     warnOnContextReads: flag,
     sharedContextKeys: rule(
@@ -171,10 +162,7 @@ export const OPTION_GROUPS = {
       (value) => Array.isArray(value) && value.every((name) => typeof name === "string" && /^\w+$/.test(name)),
     ),
   },
-  limits: {
-    maxKeyBytes: sizeBytes(4 * 1024 * 1024),
-    maxTagCombinations: count(1_000, 1, MAX_COMBINATIONS),
-  },
+  limits: { maxKeyBytes: sizeBytes(4 * 1024 * 1024), maxTagCombinations: count(1_000, 1, MAX_COMBINATIONS) },
   inspection: { report: flag },
   testing: {
     clock: objectWith("an object with the methods now, after and afterTick", "now", "after", "afterTick"),

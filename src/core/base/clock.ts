@@ -1,6 +1,6 @@
-import { attempt } from "./built-in.js";
 import { type AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import timers from "node:timers";
+import { attempt } from "./built-in.js";
 
 /*
  * Time and randomness as arguments: no other module reads a clock, starts a timer or draws a random

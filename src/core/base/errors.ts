@@ -11,16 +11,14 @@ export class CachedError extends Error {
     return typeof value === "object" && value !== null && MARK in value;
   }
 
+  readonly code: ErrorCode;
   /** The coordinate, such as `Query.movie`, or the loader's name. Undefined if none applies. */
   readonly coordinate: string | undefined;
 
-  constructor(
-    readonly code: ErrorCode,
-    message: string,
-    context: ErrorContext = {},
-  ) {
+  constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
     super(message, "cause" in context ? { cause: context.cause } : undefined);
     this.name = "CachedError";
+    this.code = code;
     this.coordinate = context.coordinate;
     Object.defineProperty(this, MARK, { value: true });
   }
@@ -119,5 +117,6 @@ export function inOneLine(text: string, maxLength = 500): string {
 }
 
 /** Never throws: the message of what was thrown can be anything, and have a getter. */
-export const messageOf = (thrown: unknown): string =>
-  attempt(() => String(isError(thrown) ? thrown.message : thrown)) ?? "something without a message";
+export function messageOf(thrown: unknown): string {
+  return attempt(() => String(isError(thrown) ? thrown.message : thrown)) ?? "something without a message";
+}

@@ -3,10 +3,11 @@
  * their own, such as GraphQL Yoga, pass resolvers an `info` of either form, so the form is
  * recognised by what is there. The version itself decides only where there is nothing to look at.
  */
-import { attempt, isObject } from "./built-in.js";
+
 import type { GraphQLInputType, GraphQLResolveInfo, GraphQLSchema, OperationDefinitionNode } from "graphql";
 // As a namespace: a missing name of graphql 15 would fail before this module can say why.
 import * as graphql from "graphql";
+import { attempt, isObject } from "./built-in.js";
 import { CachedError } from "./errors.js";
 
 export { GraphQLError } from "graphql";

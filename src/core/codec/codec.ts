@@ -5,13 +5,12 @@ import type { ValueTypes } from "./value-type.js";
  * `remedy` what its author can do.
  */
 export class Unstorable extends Error {
-  constructor(
-    what: string,
-    path: string,
-    readonly remedy?: string,
-  ) {
+  readonly remedy: string | undefined;
+
+  constructor(what: string, path: string, remedy?: string) {
     super(`${what} at \`result${path}\``);
     this.name = "Unstorable";
+    this.remedy = remedy;
   }
 }
 

@@ -43,11 +43,8 @@ export function createKeySpace(
     nameUnder: ({ coordinate, digest }: Pick<Key, "coordinate" | "digest">, variantId: string): string =>
       headOf(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }: VariantInput): Variant {
-      const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
-      return {
-        id: idOf([keyForm, SUBJECTS_OF_TAGS, release, shape, versions, tagTemplates]),
-        form: subjectOf(keyForm),
-      };
+      const form = idOf([FORMAT, kind, ...keyTemplate]);
+      return { id: idOf([form, SUBJECTS_OF_TAGS, release, shape, versions, tagTemplates]), form: subjectOf(form) };
     },
     /** What a value with these tags has: the tags, and the types that they begin with. */
     tags: (texts: readonly string[]): readonly Subject[] => [...new Set(texts.flatMap(subjectsOfTag))],

@@ -1,4 +1,5 @@
 import { isObject } from "../base/built-in.js";
+
 /** Where a path starts. `result` is known only after the load, the others before it. */
 type PathRoot = "args" | "source" | "context" | "selection" | "result";
 

@@ -1,5 +1,5 @@
-import { attempt } from "../base/built-in.js";
 import { types } from "node:util";
+import { attempt } from "../base/built-in.js";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
 import { idText, isRounded, type KeyFormOf, ROUNDED } from "./canonical.js";

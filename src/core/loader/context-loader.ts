@@ -1,5 +1,5 @@
-import { succeeds } from "../base/deferred.js";
 import DataLoader from "dataloader";
+import { succeeds } from "../base/deferred.js";
 import { keyUnusable } from "../base/errors.js";
 import { copyOfInput } from "../keys/canonical.js";
 import type { KeySpace, Variant } from "../keys/key.js";
@@ -190,22 +190,14 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     return false;
   }
 
-  #newlyRead(value?: Promise<unknown>): Remembered {
+  #newlyRead(read?: Promise<unknown>): Remembered {
     const { policy, parts } = this.definition;
     const { position, restarts, changes } = parts.invalidations;
     const until = parts.clock.now() + policy.maxAgeMs;
     const toldTo = this.#observer;
     const { collector } = toldTo ?? {};
-    return {
-      value: value as Promise<unknown>,
-      position,
-      restarts,
-      changes,
-      until,
-      freshUntil: until,
-      toldTo,
-      collector,
-    };
+    const value = read as Promise<unknown>;
+    return { value, position, restarts, changes, until, freshUntil: until, toldTo, collector };
   }
 
   /** Returns what this request has read of an id, or reads it. Inside of a load: since it began. */

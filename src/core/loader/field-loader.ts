@@ -162,11 +162,8 @@ export class ExecutionBudget {
   checkKeys(coordinate: string): void {
     const { maxKeyBytes } = this.limits;
     if (this.#keyBytes <= maxKeyBytes) return;
-    throw overLimit(
-      `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`,
-      "maxKeyBytes",
-      coordinate,
-    );
+    const expected = `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`;
+    throw overLimit(expected, "maxKeyBytes", coordinate);
   }
 
   addKey({ input }: { readonly input: string }): void {

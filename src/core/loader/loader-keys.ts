@@ -1,5 +1,5 @@
-import { attempt } from "../base/built-in.js";
 import { types } from "node:util";
+import { attempt } from "../base/built-in.js";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting, keyUnusable } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";

@@ -1,5 +1,5 @@
-import { attempt } from "../base/built-in.js";
 import type { GraphQLSchema } from "graphql";
+import { attempt } from "../base/built-in.js";
 import { getOrMake } from "../base/multimap.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
 import { identityMistake, identityOf } from "../loader/identity.js";

@@ -47,11 +47,7 @@ export interface ResponseExecution {
    * must not be stored whatever they say. Resolves to the response to send in its place, if it has
    * errors and an older one may be served.
    */
-  end(
-    response: ExecutedResponse,
-    age: ResponseAge | undefined,
-    isRefused?: boolean,
-  ): Promise<StoredResponse | undefined>;
+  end(sent: ExecutedResponse, age: ResponseAge | undefined, isRefused?: boolean): Promise<StoredResponse | undefined>;
   abandon(): void;
 }
 

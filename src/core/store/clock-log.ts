@@ -36,12 +36,8 @@ export function readLog(bytes: Buffer | undefined): ClockLog | undefined {
   if (bytes === undefined || bytes.length <= LOG_HEAD_BYTES || !MAGIC.equals(bytes.subarray(0, 8))) return undefined;
   const records = readRecords(bytes, LOG_HEAD_BYTES);
   if (records === undefined || records.length === 0) return undefined;
-  return {
-    epoch: bytes.toString("latin1", 8, 16),
-    floor: bytes.readDoubleLE(16),
-    beginsAt: bytes.readDoubleLE(24),
-    records,
-  };
+  const epoch = bytes.toString("latin1", 8, 16);
+  return { epoch, floor: bytes.readDoubleLE(16), beginsAt: bytes.readDoubleLE(24), records };
 }
 
 export const HEAD_BYTES = 56;

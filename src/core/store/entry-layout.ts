@@ -63,12 +63,7 @@ const ID_BYTES = 16;
 /** A state that has nothing but an end. */
 const MIN_BYTES = BODY_AT;
 
-const LETTERS: Readonly<Record<EntryState, string>> = {
-  pending: "P",
-  value: "V",
-  failed: "F",
-  uncacheable: "X",
-};
+const LETTERS: Readonly<Record<EntryState, string>> = { pending: "P", value: "V", failed: "F", uncacheable: "X" };
 const STATES = new Map(Object.entries(LETTERS).map(([state, letter]) => [letter.charCodeAt(0), state as EntryState]));
 const HAS_WAITERS = 1;
 const HAS_LEASE = 2;

@@ -17,7 +17,16 @@ import {
   type StoreNames,
   type StoreRead,
 } from "./store.js";
-import { BACKGROUND_BUDGETS, BYTES_PER_BATCH, budgetsOf, CHECK_STORE, INCOMPLETE, KEYS_PER_BUDGET, promised, StoreCalls } from "./store-calls.js";
+import {
+  BACKGROUND_BUDGETS,
+  BYTES_PER_BATCH,
+  budgetsOf,
+  CHECK_STORE,
+  INCOMPLETE,
+  KEYS_PER_BUDGET,
+  promised,
+  StoreCalls,
+} from "./store-calls.js";
 
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time

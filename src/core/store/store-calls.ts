@@ -139,16 +139,10 @@ export class StoreCalls {
   }
 
   /** The budgets do not pass while this process is busy or bytes arrive from `node`. */
-  #inTime<T>(
-    operation: string,
-    running: Promise<T>,
-    budgets: number,
-    node?: string,
-    onTimeout?: () => void,
-  ): Promise<T> {
+  #inTime<T>(operation: string, running: Promise<T>, budgets: number, node?: string, onLate?: () => void): Promise<T> {
     const ms = this.budgetMs * budgets;
     const otherwise = (): Promise<never> => {
-      onTimeout?.();
+      onLate?.();
       const reason = `no reply within ${ms} ms; check the store, or raise \`storage.storeTimeoutMs\``;
       return Promise.reject(unavailable(operation, reason));
     };

@@ -4,10 +4,7 @@ import { inOneLine, messageOf } from "../base/errors.js";
 import type { Listener } from "./events.js";
 
 /** Logs outages and recoveries, and warns once of each cause that keeps a coordinate uncached. */
-export function logListener(
-  logger: Logger,
-  contextReads: { add(coordinate: string, property: string): void },
-): Listener {
+export function logListener(logger: Logger, reads: { add(coordinate: string, property: string): void }): Listener {
   const unavailable = new Set<string>();
   const storeName = (node: string): string => (node === "" ? "the store" : `store node ${node}`);
   const warned = new Set<string>();
@@ -31,7 +28,7 @@ export function logListener(
     } else if (event.name === "invalidations.overflowed") {
       logger.warn(`graphql-cached: ${event.error.message}`);
     } else if (event.name === "context.read") {
-      contextReads.add(event.coordinate, event.property);
+      reads.add(event.coordinate, event.property);
     } else if (event.name === "context.written") {
       warn(writtenMessage(event.coordinate, event.property));
     } else if (event.name === "tag.mistaken") {
@@ -59,20 +56,14 @@ export interface Logger {
 export function infallible(logger: Logger): Logger {
   // There is nowhere else to report what it throws.
   const tryTo = (write: () => unknown): void => ignoreRejection(attempt(write));
-  return {
-    info: (message) => tryTo(() => logger.info(message)),
-    warn: (message) => tryTo(() => logger.warn(message)),
-  };
+  return { info: (message) => tryTo(() => logger.info(message)), warn: (message) => tryTo(() => logger.warn(message)) };
 }
 
 /** The most characters of a message of the cache, which can contain that of another error. */
 const MAX_LENGTH = 1_500;
 export function onceLog(logger: Logger): Logger {
   const isNew = unrepeated();
-  return {
-    info: (line) => isNew(line) && logger.info(line),
-    warn: (line) => isNew(line) && logger.warn(line),
-  };
+  return { info: (line) => isNew(line) && logger.info(line), warn: (line) => isNew(line) && logger.warn(line) };
 }
 
 /** Returns true for each text once, and for none after a thousand. */

@@ -8,6 +8,7 @@ import type {
   GraphQLRequestListener,
   GraphQLResponse,
 } from "@apollo/server";
+import type { HintedInfo } from "../../core/directive/hints/response-hint.js";
 import type { FieldLoader } from "../../core/loader/field-loader.js";
 import { type Observer, OVERRIDES } from "../../core/loader/request-states.js";
 import type { ExecutedResponse, ResponseAge, ResponseExecution } from "../../core/responses/response-execution.js";
@@ -22,7 +23,6 @@ import {
 } from "../../tools/inspection/trace.js";
 import { type Adapter, namesEtag, type RequestedTrace, setEdgeHeaders } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
-import type { HintedInfo } from "../../core/directive/hints/response-hint.js";
 import { NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
 import {
   type DecideEtag,

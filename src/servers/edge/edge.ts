@@ -168,10 +168,8 @@ export class EdgeResponse {
     return () => {
       stop();
       const { context } = operation;
-      const read = contextReads().filter(
-        (name) => !serverKeys.includes(name) && !contextWatch.isNoIdentity(context, name),
-      );
-      parts.addContextReads(read, REMEDY);
+      const isRead = (name: string) => !serverKeys.includes(name) && !contextWatch.isNoIdentity(context, name);
+      parts.addContextReads(contextReads().filter(isRead), REMEDY);
     };
   }
 

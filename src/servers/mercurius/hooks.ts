@@ -1,6 +1,6 @@
-import { attempt } from "../../core/base/built-in.js";
 import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
+import { attempt } from "../../core/base/built-in.js";
 import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
 import { requestedTrace, type TraceOptions, tracedExtensions } from "../../tools/inspection/trace.js";

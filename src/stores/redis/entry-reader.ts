@@ -10,12 +10,7 @@ import { type RedisClock, readHeadOf } from "./redis-clock.js";
 import { markMissingRight } from "./replies.js";
 
 /** One round trip. MGET blocks the server for a short time only, unlike a script. */
-export function entryReader(
-  port: ClientPort,
-  clock: Clock,
-  times: ServerTimes,
-  invalidations: RedisClock,
-): Store["read"] {
+export function readerOn(port: ClientPort, clock: Clock, times: ServerTimes, invalidations: RedisClock): Store["read"] {
   /** With TIME if the time of the node is not known; its error takes the place of all replies. */
   async function sendTimed(node: string, commands: readonly Command[]) {
     const sentAt = clock.now();

@@ -247,12 +247,7 @@ interface NodeRedisCluster {
   readonly slots: readonly ({ readonly master: Node } | undefined)[];
   readonly masters: readonly Node[];
   nodeClient(node: Node): NodeRedisServer | Promise<NodeRedisServer>;
-  sendCommand(
-    firstKey: string,
-    isReadonly: false,
-    args: readonly (string | Buffer)[],
-    options: object,
-  ): Promise<unknown>;
+  sendCommand(key: string, isReadonly: false, args: readonly (string | Buffer)[], options: object): Promise<unknown>;
 }
 
 interface Node {

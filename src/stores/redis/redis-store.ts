@@ -17,7 +17,7 @@ import {
 import { newTokens, newValue } from "../../core/store/transitions.js";
 import type { ClientPort, Command, RedisClient } from "./client-port.js";
 import { ConnectionErrors } from "./connection-errors.js";
-import { entryReader, READ_TIME, ServerTimes, timeOf } from "./entry-reader.js";
+import { READ_TIME, readerOn, ServerTimes, timeOf } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
 import { nodeOf, runScript, send } from "./pipeline.js";
 import { RedisClock } from "./redis-clock.js";
@@ -39,10 +39,7 @@ import { Subscriber } from "./subscriber.js";
 export function redisStore(options: RedisStoreOptions): Store {
   if (isClient(options))
     throw optionInvalid("redisStore: expected an object of options, got a client; pass redisStore({ client })");
-  checkOptionNames(options, "redisStore", ["client", "clock"], {
-    url: "`client: new Redis(url)`",
-    redis: "`client`",
-  });
+  checkOptionNames(options, "redisStore", ["client", "clock"], { url: "`client: new Redis(url)`", redis: "`client`" });
   const { client, clock = systemClock } = options;
   const problem = problemOfClient(client);
   if (problem !== undefined) throw optionInvalid(`redisStore: \`client\`: ${problem}`);
@@ -107,7 +104,7 @@ function storeOn(port: ClientPort, clock: Clock): Store {
     name: cluster === undefined ? "redis" : "redis cluster",
     nodeOf: cluster && ((key) => nodeOf(cluster, key)),
     clockNode: cluster && (() => nodeOf(cluster, invalidations.logKey)),
-    read: entryReader(port, clock, times, invalidations),
+    read: readerOn(port, clock, times, invalidations),
     appendClock: (records, lostEpoch) => appendToCopies(invalidations, records, lostEpoch),
     readClock: (from) => invalidations.read(from),
     async acquire(requests, { leaseMs, graceMs, patienceMs }, origin, holder) {

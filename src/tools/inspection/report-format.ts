@@ -1,5 +1,5 @@
-import { isObject } from "../../core/base/built-in.js";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
+import { isObject } from "../../core/base/built-in.js";
 import { isTime } from "../../core/base/clock.js";
 import type { RecentEvent } from "./recent-events.js";
 

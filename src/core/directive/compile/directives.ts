@@ -29,11 +29,7 @@ export const directivesNamed = (target: Annotated, name: string): DirectiveNode[
  * `extensions.directives`, where code-first schemas keep them as `{ name: args }` or `[{ name, args
  * }]`. Throws the GraphQL error if an argument in the SDL is invalid.
  */
-export function directivesAt(
-  schema: GraphQLSchema,
-  target: Annotated,
-  name: string,
-): readonly Record<string, unknown>[] {
+export function directivesAt(schema: GraphQLSchema, target: Annotated, name: string): Record<string, unknown>[] {
   const inSdl = directivesNamed(target, name).map((node) => argumentsOf(node, schema));
   if (inSdl.length > 0) return inSdl;
   const directives = target.extensions?.directives as Record<string, unknown> | null | undefined;

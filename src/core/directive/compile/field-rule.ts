@@ -1,4 +1,3 @@
-import { attempt, isObject } from "../../base/built-in.js";
 import {
   type GraphQLField,
   type GraphQLInputType,
@@ -8,6 +7,7 @@ import {
   isListType,
   isNonNullType,
 } from "graphql";
+import { attempt, isObject } from "../../base/built-in.js";
 import { CachedError } from "../../base/errors.js";
 import { coerceInput, defaultOf } from "../../base/graphql-version.js";
 import { canonicalize, isRounded, ROUNDED } from "../../keys/canonical.js";
@@ -76,12 +76,7 @@ export function keyMistake(coordinate: string, cause: unknown): CachedError {
 }
 
 /** Of entries with more in their key than an invalidation names: selection or representation. */
-function groupTagsOf(
-  rule: FieldRule,
-  roots: FieldRoots,
-  identity: Identity | undefined,
-  keys: KeySpace,
-): readonly Subject[] {
+function groupTagsOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Subject[] {
   const entityKeys = rule.reference?.keys;
   const hasMoreFields = entityKeys?.every((fields) => !isOnlyKey(fields, roots.source)) === true;
   if (!rule.declaresSelection && !hasMoreFields) return [];
@@ -132,11 +127,7 @@ function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[],
 export const pathsIn = (templates: readonly TagTemplate[]): Path[] =>
   templates.flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
 
-export const contextPartsOf = (
-  { contextPaths }: FieldRule,
-  context: unknown,
-  { writers }: KeySpace,
-): readonly string[] =>
+export const contextPartsOf = ({ contextPaths }: FieldRule, context: unknown, { writers }: KeySpace): string[] =>
   contextPaths.map((path) => attempt(() => canonicalize(readPath(path, { context }), writers.byText)) ?? "");
 
 const inputOf = (

@@ -1,5 +1,5 @@
-import { attempt, isObject } from "../../base/built-in.js";
 import { Kind, parse, type SelectionSetNode } from "graphql";
+import { attempt, isObject } from "../../base/built-in.js";
 import type { KeyFields } from "../../schema-rules.js";
 
 /** Returns the fields of a `@key`. Undefined if it has none, or anything but fields. */

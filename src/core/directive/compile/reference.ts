@@ -56,10 +56,8 @@ export function copyReferenceResolver(
   const resolve = referenceResolverOf(original);
   if (resolve === undefined) return;
   const { apollo, ...others } = original.extensions as Extensions;
-  copy.extensions = {
-    ...others,
-    apollo: { ...apollo, subgraph: { ...apollo?.subgraph, resolveReference: wrap(resolve) } },
-  };
+  const subgraph = { ...apollo?.subgraph, resolveReference: wrap(resolve) };
+  copy.extensions = { ...others, apollo: { ...apollo, subgraph } };
 }
 
 export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[] {

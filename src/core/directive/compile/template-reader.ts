@@ -297,16 +297,12 @@ function isMisspelt(name: string, fields: readonly string[]): boolean {
   return plain(name) !== plain(closest);
 }
 
-interface Named {
-  readonly name: string;
-}
-
 const quoted = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(", ");
 
-const unknownInput = (step: string, known: readonly Named[]): string =>
+const unknownInput = (step: string, known: readonly { readonly name: string }[]): string =>
   `unknown argument or input field \`${step}\`; ${known.length === 0 ? "the field has no arguments" : `expected one of ${quoted(known.map(({ name }) => name))}`}`;
 
-const noSingleValue = (at: string, typeName: string, fields: readonly Named[]): string =>
+const noSingleValue = (at: string, typeName: string, fields: readonly { readonly name: string }[]): string =>
   `expected a single value, got an object of type \`${typeName}\`, which yields no tag; write ${fields.some(({ name }) => name === "id") ? `${at}.id` : "the path to a field of it"}`;
 
 function connectionRemedy(type: GraphQLType, at: string, rest: readonly string[]): string | undefined {

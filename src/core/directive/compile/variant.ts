@@ -1,4 +1,3 @@
-import { attempt } from "../../base/built-in.js";
 import { hash } from "node:crypto";
 import {
   type GraphQLEnumType,
@@ -14,6 +13,7 @@ import {
   isObjectType,
   isRequiredArgument,
 } from "graphql";
+import { attempt } from "../../base/built-in.js";
 import { defaultOf, type Input } from "../../base/graphql-version.js";
 import { getOrMake } from "../../base/multimap.js";
 import { byCodeUnits, canonicalize, type ValueWriter } from "../../keys/canonical.js";
@@ -36,7 +36,6 @@ import { typeAt } from "./value-types.js";
  * Each type is described once, whatever the number of fields that ask for its shape.
  */
 export class Shapes {
-  readonly #markOf: (type: GraphQLObjectType) => string;
   readonly #parts = new Map<GraphQLNamedType, Part>();
   /** By the text of the type with its wrappers: each field has wrappers of its own. */
   readonly #digests = new Map<string, string>();
@@ -44,10 +43,8 @@ export class Shapes {
   /** `markOf` returns what else releases have to agree on to share values of a type. */
   constructor(
     private readonly schema: GraphQLSchema,
-    markOf: (type: GraphQLObjectType) => string = () => "",
-  ) {
-    this.#markOf = markOf;
-  }
+    private readonly markOf: (type: GraphQLObjectType) => string = () => "",
+  ) {}
 
   of(type: GraphQLOutputType): string {
     const text = String(type);
@@ -71,7 +68,7 @@ export class Shapes {
     // A field that loses its resolver needs a property that older values may lack.
     const texts = fields.map((field) => `${field.name}${hasOwnResolver(field) ? "()" : ""}:${field.type}`);
     const next = fields.filter((field) => !hasOwnResolver(field)).map((field) => getNamedType(field.type));
-    return partOf(`${type.name}${this.#markOf(type)}`, texts, next);
+    return partOf(`${type.name}${this.markOf(type)}`, texts, next);
   }
 }
 

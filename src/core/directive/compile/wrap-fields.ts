@@ -67,7 +67,7 @@ export function applyCached(
   const parts = partsOf(cache, "applyCached");
   checkSchema(schema, parts);
   const given: ApplyCachedOptions = options ?? {};
-  checkOptionNames(given, "applyCached", OPTION_NAMES);
+  checkOptionNames(given, "applyCached", OPTIONS);
   const settings = resolveSettings(given, schema);
   const { cacheControl, idFields, exceptTypes, policies } = settings;
   const hints = cacheControl && new CacheControlHints(schema, cacheControl, idFields);
@@ -140,11 +140,11 @@ function addShapes(schema: GraphQLSchema, shapes: Shapes, entities: EntityTypes 
   };
   parts.typeShapes.add(
     outputs.map(({ name }) => name),
-    (typeName) => getOrMake(known, typeName, () => factsOf(typeName)),
+    (name) => getOrMake(known, name, () => factsOf(name)),
   );
 }
 
-interface Wrapping {
+interface Applied {
   readonly rules: SchemaRules;
   readonly entities: EntityTypes | undefined;
   readonly existence: ReadonlyMap<string, ExistenceCheck>;
@@ -152,10 +152,7 @@ interface Wrapping {
   readonly parts: CacheParts;
 }
 
-function wrapFields(
-  schema: GraphQLSchema,
-  { rules, entities, existence, appliedWith, parts }: Wrapping,
-): GraphQLSchema {
+function wrapFields(schema: GraphQLSchema, { rules, entities, existence, appliedWith, parts }: Applied): GraphQLSchema {
   const { privateValues } = parts.tier.loads;
   const withOrigin = typesWithOrigin(schema, rules.fields);
   if (withOrigin.size > 0) privateValues.isAsked = true;
@@ -281,10 +278,4 @@ export interface ApplyCachedOptions {
   readonly exists?: Readonly<Record<string, FieldExistence>> | undefined;
 }
 
-const OPTION_NAMES: readonly string[] = [
-  "policies",
-  "cacheControl",
-  "entityTags",
-  "idFields",
-  "exists",
-] satisfies (keyof ApplyCachedOptions)[];
+const OPTIONS: (keyof ApplyCachedOptions)[] = ["policies", "cacheControl", "entityTags", "idFields", "exists"];

@@ -18,7 +18,7 @@ export function reportEntities(
 ): void {
   const mistakes = untaggedTypes(schema, rules, entities);
   if (mistakes.length > 0) logger.warn(`graphql-cached: applyCached: entities without tags:\n${asList(mistakes)}`);
-  const gaps = [...listsWithoutTag(rules, entities), ...mutationsWithoutEntity(schema, rules, entities)];
+  const gaps = [...listsWithoutTag(rules, entities), ...mutationsOfNoEntity(schema, rules, entities)];
   if (gaps.length > 0)
     logger.info(`graphql-cached: applyCached: changes that entity tags do not cover:\n${asList(gaps)}`);
 }
@@ -26,10 +26,7 @@ export function reportEntities(
 function untaggedTypes(schema: GraphQLSchema, rules: SchemaRules, entities: EntityTypes): string[] {
   const coordinates = [...rules.fields.keys(), ...rules.invalidations.keys()];
   const mutationFields = Object.values(schema.getMutationType()?.getFields() ?? {});
-  const types = [
-    ...coordinates.map((coordinate) => entities.typeAt(coordinate)),
-    ...mutationFields.map(({ type }) => type),
-  ];
+  const types = [...coordinates.map((at) => entities.typeAt(at)), ...mutationFields.map(({ type }) => type)];
   return [...entities.reachedFrom(types)]
     .sort((one, other) => (one.name < other.name ? -1 : 1))
     .flatMap((type) => {
@@ -57,11 +54,7 @@ function listsWithoutTag({ fields }: SchemaRules, entities: EntityTypes): string
 }
 
 /** Leaves out mutations that return objects with further mutation fields, but not those fields. */
-function mutationsWithoutEntity(
-  schema: GraphQLSchema,
-  { invalidations }: SchemaRules,
-  entities: EntityTypes,
-): string[] {
+function mutationsOfNoEntity(schema: GraphQLSchema, { invalidations }: SchemaRules, entities: EntityTypes): string[] {
   const { mutations, others } = reachableTypesOf(schema);
   const namespaces = [...mutations]
     .filter((name) => !others.has(name))

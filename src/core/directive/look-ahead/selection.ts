@@ -57,7 +57,7 @@ export class Outlines {
     // Without merged fields, the node is the longest-lived object: the array is made per execution.
     const nodes = fieldNodes.length === 1 ? first : this.#sameNodes(first, fieldNodes);
     return this.#outlineOf(keyed?.ownerOf(nodes) ?? nodes, fragments, (draft) => {
-      for (const node of fieldNodes) this.#addFieldNode(draft, node, fragments, keyed);
+      for (const node of fieldNodes) this.#addField(draft, node, fragments, keyed);
     });
   }
 
@@ -95,12 +95,7 @@ export class Outlines {
   }
 
   /** Writes a node of the field itself: the key has its arguments, but for variables in them. */
-  #addFieldNode(
-    draft: Draft,
-    node: FieldNode,
-    fragments: QueryInfo["fragments"],
-    keyed: KeyedArguments | undefined,
-  ): void {
+  #addField(draft: Draft, node: FieldNode, fragments: QueryInfo["fragments"], keyed: KeyedArguments | undefined): void {
     const { arguments: args = [], directives = [], selectionSet } = node;
     const places = args.flatMap(({ name, value }) => {
       const place = keyed === undefined ? draft.placesIn(value) : keyed.placesIn(value, [name.value], draft);

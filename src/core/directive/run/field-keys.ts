@@ -9,6 +9,8 @@ import type { FieldRule } from "../../schema-rules.js";
 import { KnownKey, type Memo, type Row } from "../../tier/request/known-key.js";
 import { type FieldRoots, keyOf, knownTagsOf, pathsIn } from "../compile/field-rule.js";
 
+type ExecutionRoots = FieldRoots & { readonly info: GraphQLResolveInfo };
+
 /**
  * Makes the keys of the calls of one field, and remembers them by the values that they are made
  * from: those at the paths of the key and of the tags. Calls with an object among these values are
@@ -70,11 +72,7 @@ export class FieldKeys {
     return made;
   }
 
-  #make(
-    roots: FieldRoots & { readonly info: GraphQLResolveInfo },
-    identity: Identity | undefined,
-    row: Row | undefined,
-  ): KnownKey {
+  #make(roots: ExecutionRoots, identity: Identity | undefined, row: Row | undefined): KnownKey {
     const { coordinate, knownTags } = this.rule;
     const { keys, requestStates } = this.parts;
     const { budget } = requestStates.execution(roots.info, requestStates.observerOf(roots.context));
@@ -87,10 +85,7 @@ export class FieldKeys {
     return known;
   }
 
-  #textOf(
-    roots: FieldRoots & { readonly info: GraphQLResolveInfo },
-    identity: Identity | undefined,
-  ): string | undefined {
+  #textOf(roots: ExecutionRoots, identity: Identity | undefined): string | undefined {
     if (this.#inputs === undefined) return undefined;
     // Loops and concatenation: every hit makes this text.
     let text = memoText(identity);

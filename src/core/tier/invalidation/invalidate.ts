@@ -245,7 +245,8 @@ export class Invalidation {
 /** A resolver's error reaches clients: where the store is, only its cause and the log say. */
 function rejectUnconfirmed(cause: unknown): never {
   if (!(cause instanceof CachedError && cause.code === "CACHED_STORE_UNAVAILABLE")) throw cause;
-  const message = "the store has not confirmed an invalidation, which this process repeats until it has; check the store: `cause` says what it answered";
+  const message =
+    "the store has not confirmed an invalidation, which this process repeats until it has; check the store: `cause` says what it answered";
   throw new CachedError(cause.code, message, { cause });
 }
 

@@ -1,5 +1,5 @@
-import { succeeds } from "../../base/deferred.js";
 import { within } from "../../base/clock.js";
+import { succeeds } from "../../base/deferred.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
 import type { Reading } from "../../store/store.js";
 import type { BypassReason } from "../../telemetry/events.js";
@@ -155,7 +155,7 @@ export class Miss {
         const isAwaited = this.#isAwaited(current);
         const verdict = this.#verdictOn(current, now, isAwaited);
         if (current?.state === "value") this.#knownGrantedAt = current.grantedAt;
-        const respondFromEntry = this.#useEntry(current, verdict, "coalesced", isAwaited ? undefined : now);
+        const respondFromEntry = this.#use(current, verdict, "coalesced", isAwaited ? undefined : now);
         if (respondFromEntry !== undefined) return respondFromEntry;
         freshness = "freshness" in verdict ? verdict.freshness : "absent";
         inFlight = current && this.#inFlightLoadOf(current);
@@ -236,7 +236,7 @@ export class Miss {
       case "in-flight":
         return this.#join(acquired.inFlight);
       case "value":
-        return this.#useEntry(
+        return this.#use(
           acquired.entry,
           this.#verdictOn(acquired.entry, acquired.now),
           round === 0 ? "hit" : "coalesced",
@@ -291,7 +291,7 @@ export class Miss {
     const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
     const state = tagsStateOf(this.request, inFlight, subjects, this.parts);
     if (state === "current") return respond;
-    // A load waits for another value, since what it returns is stored as fresh: see `#useEntry`.
+    // A load waits for another value, since what it returns is stored as fresh: see `#use`.
     if (state === "stale" && !this.#isNested)
       return (request) => responder.respondLoaded(request, loaded, "coalesced", true);
     return readAgain();
@@ -320,7 +320,7 @@ export class Miss {
     // of its load, and its failure is not over.
     const { storeNow } = this.parts.invalidations;
     const now = entry.state === "value" ? entry.grantedAt + entry.loadMs : Math.min(storeNow, entry.untilAt - 1);
-    return this.#useEntry(entry, this.#verdictOn(entry, now, true), "coalesced");
+    return this.#use(entry, this.#verdictOn(entry, now, true), "coalesced");
   }
 
   /**
@@ -347,12 +347,7 @@ export class Miss {
    * undefined for any other entry. `outcome`: of a fresh value. `now`: the store's time; undefined:
    * when the load of the entry ended.
    */
-  #useEntry(
-    entry: Entry | undefined,
-    verdict: Verdict,
-    outcome: "hit" | "coalesced",
-    now?: number,
-  ): Respond | undefined {
+  #use(entry: Entry | undefined, verdict: Verdict, outcome: "hit" | "coalesced", now?: number): Respond | undefined {
     switch (verdict.kind) {
       case "unknown":
         return undefined;

@@ -1,5 +1,5 @@
-import { succeeds } from "../../base/deferred.js";
 import { within } from "../../base/clock.js";
+import { succeeds } from "../../base/deferred.js";
 import type { Entry } from "../../store/entry.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { Freshness } from "../entry/freshness.js";

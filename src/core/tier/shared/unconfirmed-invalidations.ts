@@ -32,10 +32,7 @@ export class UnconfirmedInvalidations {
   }
 
   /** `subjects`: those of all names. Returns whether the names became too many with this call. */
-  add(
-    { keys, tags, coordinates = [], isClear = false }: InvalidationNames,
-    subjects: readonly Subject[] = tags,
-  ): boolean {
+  add({ keys, tags, coordinates = [], isClear = false }: InvalidationNames, subjects = tags): boolean {
     const addedBy = this.#addedBy;
     const nth = ++this.#addCount;
     if (isClear || (this.isClear && keys.length + tags.length + coordinates.length > 0)) this.addClear();

@@ -1,5 +1,5 @@
-import { attempt } from "../../base/built-in.js";
 import { types } from "node:util";
+import { attempt } from "../../base/built-in.js";
 
 /**
  * Returns what others get of an error that a load has thrown: the error itself, or a copy without
@@ -10,16 +10,7 @@ export const errorForOthers = (error: unknown): { readonly error: unknown } | nu
   attempt(() => ({ error: withoutCallerHeaders(error, 0) })) ?? null;
 
 /** Where errors keep headers, or what has some: fetch, axios, got, Boom, GraphQL clients. */
-const HOLDERS = [
-  "headers",
-  "rawHeaders",
-  "response",
-  "output",
-  "extensions",
-  "http",
-  "originalError",
-  "cause",
-] as const;
+const PLACES = ["headers", "rawHeaders", "response", "output", "extensions", "http", "originalError", "cause"] as const;
 const MAX_DEPTH = 5;
 const OF_CALLER =
   /^(?:set-)?cookie2?$|authori[sz]ation|authentication-info|(?:auth|access|refresh|session|[cx]srf)-?(?:token|id|key)|api-?key/i;
@@ -27,7 +18,7 @@ const OF_CALLER =
 function withoutCallerHeaders(value: unknown, depth: number): unknown {
   if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return value;
   const changes: [string, unknown][] = [];
-  for (const name of HOLDERS) {
+  for (const name of PLACES) {
     const part = (value as Readonly<Record<string, unknown>>)[name];
     const kept = /headers/i.test(name) ? sharedHeaders(part) : withoutCallerHeaders(part, depth + 1);
     if (kept === part) continue;

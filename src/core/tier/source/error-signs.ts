@@ -1,5 +1,5 @@
-import { isObject } from "../../base/built-in.js";
 import { LRUCache } from "lru-cache";
+import { isObject } from "../../base/built-in.js";
 import type { Clock } from "../../base/clock.js";
 import type { Key } from "../../keys/key.js";
 

@@ -1,5 +1,5 @@
-import { attempt } from "../../base/built-in.js";
 import { AsyncLocalStorage } from "node:async_hooks";
+import { attempt } from "../../base/built-in.js";
 import { asJob, type Cancel, type Clock, disableStorage, MAX_TIMER_MS, within } from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
 import { getOrMake, Multimap } from "../../base/multimap.js";

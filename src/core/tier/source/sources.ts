@@ -61,7 +61,7 @@ export class Source {
     try {
       turn = (needsNoSlot ? undefined : this.#joinBatch(load.batch)) ?? this.#newTurn(needsNoSlot, load);
     } catch (refusal) {
-      return { outcome: Promise.resolve(refused(refusal)), expire: () => undefined, expedite: undefined };
+      return { outcome: Promise.resolve(failed(refusal)), expire: () => undefined, expedite: undefined };
     }
     const started = turn.begun && new Deferred<void>();
     if (started !== undefined) turn.begun?.promise.then(started.resolve, started.reject);
@@ -76,7 +76,7 @@ export class Source {
         outcome = await load.run();
         if (!isOverdue) this.#learn(outcome, turn);
       } catch (error) {
-        outcome = refused(error);
+        outcome = failed(error);
       }
       hasEnded = true;
       if (isOverdue) this.#countOverdue(turn, -1);
@@ -320,12 +320,7 @@ export interface SourceStatus {
   readonly breaker: BreakerStatus | undefined;
 }
 
-const refused = (error: unknown): CallOutcome => ({
-  kind: "failed",
-  error,
-  isCallersOwn: false,
-  isSourceFailure: true,
-});
+const failed = (error: unknown): CallOutcome => ({ kind: "failed", error, isCallersOwn: false, isSourceFailure: true });
 
 export const isRefusal = (error: unknown): boolean =>
   error instanceof CachedError && error.code === "CACHED_SOURCE_UNAVAILABLE";
