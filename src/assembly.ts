@@ -64,13 +64,8 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const recentEvents = new RecentEvents(clock);
   channel.listen(recentEvents.record, []);
   if (onEvent !== undefined) channel.listen(onEvent);
-  const store = new FailOpenStore(
-    options.store ?? memoryStore({ clock }),
-    clock,
-    channel,
-    options.storeTimeoutMs,
-    options.maxValueBytes,
-  );
+  const inner = options.store ?? memoryStore({ clock });
+  const store = new FailOpenStore(inner, clock, channel, options.storeTimeoutMs, options.maxValueBytes);
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
   const reportTag = (problem: string): void => channel.mistaken(null, optionInvalid(problem));

@@ -93,12 +93,7 @@ export function shapeOf(schema: GraphQLSchema, parts: CacheParts): string {
       directivesOn(field).map(print),
     ]),
   ]);
-  const policies = [...fields.values()].map(({ coordinate, variant, policy, settings }) => [
-    coordinate,
-    variant.id,
-    policy,
-    settings,
-  ]);
+  const policies = [...fields.values()].map((rule) => [rule.coordinate, rule.variant.id, rule.policy, rule.settings]);
   const described = [printSchema(schema), annotated, policies, [...objectTags].sort()];
   return hashOf("sha256", JSON.stringify(described), "base64url");
 }

@@ -79,11 +79,7 @@ export class OwnConnections {
     this.#failures.set(id, failure);
     if (isPublished) return;
     const message = `store: the connection for ${use} cannot be used: ${error.message}`;
-    this.channel.publish({
-      name: "connection.failed",
-      use,
-      node,
-      error: new CachedError("CACHED_STORE_UNAVAILABLE", message, { cause: error }),
-    });
+    const published = new CachedError("CACHED_STORE_UNAVAILABLE", message, { cause: error });
+    this.channel.publish({ name: "connection.failed", use, node, error: published });
   }
 }

@@ -232,10 +232,9 @@ export const decisions = {
     if (!isHeld) return { result: false };
     return { result: true, change: { to, forWaiters: to?.state === "failed" ? to : undefined } };
   },
-  softInvalidate: (before: StoredEntry | undefined): Decision<void> => ({
-    result: undefined,
-    change: before && { to: softInvalidate(before) },
-  }),
+  softInvalidate(before: StoredEntry | undefined): Decision<void> {
+    return { result: undefined, change: before && { to: softInvalidate(before) } };
+  },
 };
 
 const TOO_LARGE_MS = 1_000;

@@ -5,7 +5,6 @@ import type { Observer } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
 import { CollectedParts, contextReadLine } from "../../core/responses/collected-parts.js";
 import type { OperationPlan, OperationPlanner } from "../../core/responses/operation-plan.js";
-
 import type {
   Begun,
   ExecutedResponse,
@@ -121,14 +120,8 @@ export class EdgeResponse {
     const { subjects, freshForMs, staleForMs } = report;
     const { clock } = this.edge.parts;
     const freshUntilAt = clock.now() + freshForMs;
-    this.#contents = () => ({
-      subjects,
-      freshForMs: freshUntilAt - clock.now(),
-      staleForMs,
-      isPrivate,
-      contextPaths,
-      isComplete: true,
-    });
+    const others = { subjects, staleForMs, isPrivate, contextPaths, isComplete: true };
+    this.#contents = () => ({ ...others, freshForMs: freshUntilAt - clock.now() });
   }
 
   /**

@@ -56,11 +56,9 @@ export class RedisClock implements CopiedClock {
   }
 
   async append(records: readonly Buffer[], after: number, lostEpoch = ""): Promise<Buffer> {
-    const args = appendClock.argumentsFor(
-      [this.#head, this.logKey],
-      { callerId: randomBytes(8), after, channel: this.#channel, lostEpoch: Buffer.from(lostEpoch, "latin1") },
-      records,
-    );
+    const lost = Buffer.from(lostEpoch, "latin1");
+    const named = { callerId: randomBytes(8), after, channel: this.#channel, lostEpoch: lost };
+    const args = appendClock.argumentsFor([this.#head, this.logKey], named, records);
     const [reply] = await sendScripts(this.port, [{ script: appendClock, args }]);
     throwIfAnyFailed([reply]);
     // A client that mixes up replies must not confirm what was not done.

@@ -85,9 +85,6 @@ export function readWakeup(message: Buffer): Parameters<Wake> | undefined {
   const keyEnd = WAKEUP_HEAD_BYTES + message.readUInt16LE(0);
   if (message.length < keyEnd) return undefined;
   const entry = message.length > keyEnd ? readEntry(message.subarray(keyEnd)) : undefined;
-  return [
-    message.toString("utf8", WAKEUP_HEAD_BYTES, keyEnd),
-    entry,
-    message.toString("latin1", KEY_LENGTH_BYTES, WAKEUP_HEAD_BYTES),
-  ];
+  const key = message.toString("utf8", WAKEUP_HEAD_BYTES, keyEnd);
+  return [key, entry, message.toString("latin1", KEY_LENGTH_BYTES, WAKEUP_HEAD_BYTES)];
 }

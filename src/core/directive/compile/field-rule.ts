@@ -98,10 +98,8 @@ export function invalidationNamesOf(
   return orKeyMistake(rule, () => {
     const groups = groupsOf(rule, roots, identity);
     const hasGroups = rule.declaresSelection || rule.reference?.keys !== undefined;
-    return {
-      keys: groups.map((group) => keys.entry(group, rule.variant)),
-      tags: hasGroups ? groups.map((group) => keys.groupTag(group)) : [],
-    };
+    const tags = hasGroups ? groups.map((group) => keys.groupTag(group)) : [];
+    return { keys: groups.map((group) => keys.entry(group, rule.variant)), tags };
   });
 }
 

@@ -312,12 +312,8 @@ export function requestFactoryOf(
   const field = new CachedField(rule, resolve, parts);
   return (input, context) => {
     const { args, source } = input as { args: Args; source: unknown };
-    const own = {
-      ...(info as GraphQLResolveInfo),
-      variableValues: noVariables(),
-      cacheControl: detachedCacheControl(),
-    };
-    return field.detachedRequest(source, args, context, own);
+    const own = { variableValues: noVariables(), cacheControl: detachedCacheControl() };
+    return field.detachedRequest(source, args, context, { ...(info as GraphQLResolveInfo), ...own });
   };
 }
 

@@ -149,14 +149,9 @@ export class Invalidation {
     const { entry, anyOf, coordinate, everything } = this.parts.keys.subjects;
     const forms = new Map(keys.map((key) => [`${key.form} ${key.coordinate}`, key]));
     const holders = new Set(keys.map((key) => key.coordinate));
+    const named = [...coordinates.map(coordinate), ...keys.map(entry), ...[...holders].map(anyOf), ...tags];
     return {
-      subjects: [
-        ...(isClear ? [everything] : []),
-        ...coordinates.map(coordinate),
-        ...keys.map(entry),
-        ...[...holders].map(anyOf),
-        ...tags,
-      ],
+      subjects: isClear ? [everything, ...named] : named,
       forms: [...forms.values()].map((key) => ({ coordinate: coordinate(key.coordinate), form: key.form })),
     };
   }

@@ -49,17 +49,9 @@ async function writeEncoded(
   { gen, token, grantedAt, position }: Lease,
   packing: Packing,
 ): Promise<RefreshJob> {
-  const sealed = packing.seal(await packing.pack(input), inputAad(key));
-  return {
-    format: 2,
-    coordinate,
-    key,
-    input: Buffer.from(sealed).toString("base64"),
-    gen: toBase64(gen),
-    token: toBase64(token),
-    grantedAt,
-    position,
-  };
+  const sealed = Buffer.from(packing.seal(await packing.pack(input), inputAad(key))).toString("base64");
+  const lease = { gen: toBase64(gen), token: toBase64(token), grantedAt, position };
+  return { format: 2, coordinate, key, input: sealed, ...lease };
 }
 
 /** So that no entry of the same key can replace an encrypted input. */

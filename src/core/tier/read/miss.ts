@@ -232,16 +232,12 @@ export class Miss {
 
   /** Acts on the result of a lease request. Returns undefined if the store must be read again. */
   #respondTo(acquired: Acquired, round: number, watch: Watch): Respond | undefined | Promise<Respond | undefined> {
+    const outcome = round === 0 ? "hit" : "coalesced";
     switch (acquired.kind) {
       case "in-flight":
         return this.#join(acquired.inFlight);
       case "value":
-        return this.#use(
-          acquired.entry,
-          this.#verdictOn(acquired.entry, acquired.now),
-          round === 0 ? "hit" : "coalesced",
-          acquired.now,
-        );
+        return this.#use(acquired.entry, this.#verdictOn(acquired.entry, acquired.now), outcome, acquired.now);
       case "busy":
         return this.#wait(watch, acquired.remainingMs, round, acquired.gen);
       case "enqueued":

@@ -76,13 +76,8 @@ export class UnconfirmedInvalidations {
       for (const identity of this.#keys.keys()) if (!this.#addedBy.keys.has(identity)) this.#keys.delete(identity);
       this.allowReads = this.size === 0;
     };
-    return {
-      keys: [...this.#keys.values()],
-      tags: [...tags.keys()],
-      coordinates: [...coordinates.keys()],
-      isClear: this.isClear,
-      confirm,
-    };
+    const names = { keys: [...this.#keys.values()], tags: [...tags.keys()], coordinates: [...coordinates.keys()] };
+    return { ...names, isClear: this.isClear, confirm };
   }
 }
 

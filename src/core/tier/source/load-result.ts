@@ -138,9 +138,7 @@ export function excessOf(
       );
 }
 
-const uncached = (code: ErrorCode, { coordinate }: Key, reason: string, cause?: unknown): CachedError =>
-  new CachedError(
-    code,
-    `\`${coordinate}\`: the value is not cached: ${reason}`,
-    cause === undefined ? { coordinate } : { coordinate, cause },
-  );
+function uncached(code: ErrorCode, { coordinate }: Key, reason: string, cause?: unknown): CachedError {
+  const context = cause === undefined ? { coordinate } : { coordinate, cause };
+  return new CachedError(code, `\`${coordinate}\`: the value is not cached: ${reason}`, context);
+}
