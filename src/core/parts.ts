@@ -13,10 +13,7 @@ import type { ReadRequest } from "./tier/request/request.js";
 import type { SourceSettings } from "./tier/source/sources.js";
 import type { WorkUnderWay } from "./tier/tick/work-under-way.js";
 
-/**
- * Returns the parts of a cache. Throws `CACHED_OPTION_INVALID` if `cache` was not made by
- * `createCache`; the message names `caller`.
- */
+/** Returns the parts of a cache. Throws `CACHED_OPTION_INVALID`, with `caller`, if it is none. */
 export function partsOf(cache: unknown, caller: string): CacheParts {
   if (typeof cache === "object" && cache !== null && PARTS in cache) return cache[PARTS] as CacheParts;
   const isOtherCopy = describeSetting(cache) === "an instance of Cache";

@@ -92,10 +92,7 @@ export interface TimeLimit<Late> {
 export interface PartedLimit<Late> extends Omit<TimeLimit<Late>, "isUnawaited"> {
   /** Returns something else once more has arrived. That time does not count: slow is not away. */
   readonly progress?: (() => unknown) | undefined;
-  /**
-   * The time is over at the end of the first part that begins after this, so that replies which
-   * have arrived are read. Default: 10 times `ms`.
-   */
+  /** The first part that begins later is the last; replies are read in it. Default: 10 × `ms`. */
   readonly maxMs?: number;
 }
 

@@ -82,10 +82,7 @@ export interface Input {
   readonly defaultValue?: unknown;
 }
 
-/**
- * Returns the default of an input as a resolver receives it; undefined if there is none. In graphql
- * 17, schemas keep defaults as they are written, in `default`.
- */
+/** The default of an input as resolvers get it, if any. graphql 17 keeps it as it is written. */
 export function defaultOf(input: Input): unknown {
   const { default: written } = input as { readonly default?: unknown };
   if (written === undefined) return input.defaultValue;

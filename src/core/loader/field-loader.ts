@@ -148,10 +148,7 @@ export interface ExecutionLimits {
   readonly maxTagCombinations: number;
 }
 
-/**
- * What an execution has used of its limits. A small request can name one large variable in
- * thousands of aliases, or multiply the members of two lists. (P13)
- */
+/** What an execution has used of its limits: a small request can multiply large variables. (P13) */
 export class ExecutionBudget {
   #keyBytes = 0;
   #combinations = 0;

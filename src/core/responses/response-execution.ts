@@ -92,9 +92,6 @@ export async function endWith<Result extends object>(
   return older === undefined ? result : resultOf(older, older.data);
 }
 
-/**
- * A response in several parts (@defer, @stream) is an async iterator, or an object with its first
- * part in the form of graphql 17.
- */
+/** Parts (@defer, @stream) come as an async iterator, in graphql 17 in an object with the first. */
 export const isSingle = (result: unknown): result is ExecutedResponse =>
   typeof result === "object" && result !== null && !(Symbol.asyncIterator in result) && !("initialResult" in result);

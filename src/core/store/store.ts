@@ -47,10 +47,7 @@ import type { Entry } from "./entry.js";
 export interface Store {
   /** The kind of the store, shown by the inspection: "memory", "redis", "memcached", "sqlite". */
   readonly name: string;
-  /**
-   * Whether other processes can read and write the same data. `createCache` then insists on a
-   * `prefix`. Default: true.
-   */
+  /** Whether other processes share the data: `createCache` then needs a `prefix`. Default: true. */
   readonly isShared?: boolean | undefined;
   /**
    * Reads the entries at `keys` and the head of the invalidation clock, in one round trip. Changes
@@ -201,19 +198,13 @@ export type Grant =
     }
   /** A fresh value is there; nothing was granted. */
   | { readonly kind: "value"; readonly entry: Entry; readonly now: number }
-  /**
-   * Another caller holds the lease of chain `gen`, for at least `remainingMs` unless it is released
-   * earlier.
-   */
+  /** Another caller holds the lease of `gen`, for at least `remainingMs` unless it is released. */
   | { readonly kind: "busy"; readonly gen: string; readonly remainingMs: number }
   /** A load failed recently; `body` is the description that its holder gave. */
   | { readonly kind: "failed"; readonly body: Uint8Array }
   /** The value cannot be stored. The entry says why; the caller loads without a lease. */
   | { readonly kind: "uncacheable" }
-  /**
-   * The request reached the store after `LeaseTimes.patienceMs`, or the clock has another epoch;
-   * nothing was granted.
-   */
+  /** The request came after `patienceMs`, or the clock has another epoch; nothing was granted. */
   | { readonly kind: "expired" }
   /** The key holds data of another format, which was left as it is; nothing was granted. */
   | { readonly kind: "unknown-format" }
@@ -232,10 +223,7 @@ export interface StoreRequest {
   readonly key: string;
   /** `gen` of the grant. */
   readonly gen: string;
-  /**
-   * `grantedAt` of the grant, returned unchanged, so that the age of the value is measured on the
-   * store's clock only.
-   */
+  /** `grantedAt` of the grant, unchanged: the age of a value is measured on the store's clock. */
   readonly grantedAt: number;
   readonly loadMs: number;
   readonly isNegative: boolean;
@@ -288,10 +276,7 @@ export type LeaseEnd = Omit<Release, keyof Hold>;
 /** What a store tells a cache from `open` on: hints that may be late, repeated, lost or forged. */
 export interface StoreListener {
   readonly wake: Wake;
-  /**
-   * Undefined: no value in memory counts without a read of the store, so that the cache does not
-   * want to know.
-   */
+  /** Undefined: no value in memory counts without a read, so the cache does not want to know. */
   readonly clockChanged?: ClockListener | undefined;
   /** The store is connected again, so what failed before says nothing about the next operation. */
   readonly reconnected?: (() => void) | undefined;
@@ -349,10 +334,7 @@ export interface StoreNames {
   readonly clock: string;
 }
 
-/**
- * Throws `CACHED_OPTION_INVALID` if a store was opened with another name than this: that of another
- * prefix.
- */
+/** Throws `CACHED_OPTION_INVALID` if a store was opened under another name, of another prefix. */
 export function checkPrefix(opened: string | undefined, name: string, factory: string): void {
   if (opened === undefined || opened === name) return;
   throw optionInvalid(

@@ -165,10 +165,7 @@ function softInvalidate(current: StoredEntry): StoredEntry | undefined {
   return { ...current, ...NO_LEASE, hasRefreshFailed: false, freshUntilAt: 0 };
 }
 
-/**
- * Returns tokens of 16 bytes: 8 random ones, and `holder`, which identifies the process. Without
- * it, all are random.
- */
+/** Returns tokens of 16 bytes: 8 random ones, and `holder`, the id of a process, or 8 more. */
 export function newTokens(count: number, holder: string | undefined): readonly Buffer[] {
   const bytes = randomBytes(TOKEN_BYTES * count);
   return Array.from({ length: count }, (_, nth) => {
@@ -197,10 +194,7 @@ export const begunAt = (gen: string): number =>
 
 export interface Decision<Result> {
   readonly result: Result;
-  /**
-   * Undefined: nothing changes. `forWaiters`: the next entry if the load of the chain that ends has
-   * produced it.
-   */
+  /** Undefined: nothing changes. `forWaiters`: the next entry if the load that ends has made it. */
   readonly change?: { readonly to: StoredEntry | undefined; readonly forWaiters?: StoredEntry | undefined } | undefined;
 }
 
@@ -232,9 +226,10 @@ export const decisions = {
     if (!isHeld) return { result: false };
     return { result: true, change: { to, forWaiters: to?.state === "failed" ? to : undefined } };
   },
-  softInvalidate(before: StoredEntry | undefined): Decision<void> {
-    return { result: undefined, change: before && { to: softInvalidate(before) } };
-  },
+  softInvalidate: (before: StoredEntry | undefined): Decision<void> => ({
+    result: undefined,
+    change: before && { to: softInvalidate(before) },
+  }),
 };
 
 const TOO_LARGE_MS = 1_000;

@@ -63,10 +63,7 @@ export interface TraceOptions<Context> {
   readonly allow?: ((context: Context) => boolean | PromiseLike<boolean>) | undefined;
 }
 
-/**
- * What the cached fields and loaders of a response did, by coordinate: outcome → count, where a
- * bypass includes its reason.
- */
+/** What each field and loader of a response did: outcome → count. A bypass includes its reason. */
 export type Trace = Record<string, Record<string, number>>;
 
 /** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */

@@ -157,10 +157,7 @@ export function checkWriteTarget(target: unknown, caller: string): void {
   for (const [nth, entry] of entries.entries()) checkInvalidationTarget(entry, caller, `entries[${nth}].`);
 }
 
-/**
- * Returns the target of a coordinate, which can be the name of a loader. Throws
- * `CACHED_COORDINATE_UNKNOWN` if there is neither.
- */
+/** Returns the target of a field or loader. Throws `CACHED_COORDINATE_UNKNOWN` without either. */
 export function targetOfCoordinate(
   { rules, loaders }: CacheParts,
   given: Readonly<Record<string, unknown>> & { readonly coordinate: string },
@@ -221,10 +218,7 @@ export function namesOfInvalidation(parts: CacheParts, target: InvalidateTarget)
   return isWhole ? wholeOf(target.coordinate) : namesOfTarget(parts, target);
 }
 
-/**
- * Returns the same for a target that has to name one entry; otherwise throws `CACHED_KEY_UNUSABLE`.
- * `otherwise`: what to do to invalidate all.
- */
+/** The same for one entry. Throws `CACHED_KEY_UNUSABLE` for more, with the remedy `otherwise`. */
 export function namesOfOneEntry(
   parts: CacheParts,
   target: InvalidateTarget,

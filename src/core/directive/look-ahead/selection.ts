@@ -24,10 +24,7 @@ import type { ValueWriter } from "../../keys/canonical.js";
  */
 export class Outlines {
   readonly #ofDocuments = new WeakMap<object, Outline>();
-  /**
-   * By the fragments of an execution: which definition a name stands for can differ in another one
-   * that shares nodes. Null: it is being written, or cannot be.
-   */
+  /** By fragments, whose names other executions can use. Null: being written, or cannot be. */
   readonly #ofExecutions = new WeakMap<object, Map<object, Outline | null>>();
   /** Merged nodes by the first: graphql 17 makes another array for each object of a list. */
   readonly #merged = new WeakMap<FieldNode, QueryInfo["fieldNodes"]>();

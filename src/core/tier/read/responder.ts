@@ -12,10 +12,7 @@ import { type ServedValue, servedReport } from "../request/served-report.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import { type Caller, Waiters } from "../request/waiters.js";
 
-/**
- * The ways a read ends: with a value from an entry, the result of a load, a load that bypasses the
- * cache, or an error. Each reports its outcome once.
- */
+/** How a read ends: with a value that is stored or loaded, a bypass or an error; reported once. */
 export class Responder {
   /** `onPermitted`: called if a load shows that its caller is not one for whom the loads fail. */
   constructor(

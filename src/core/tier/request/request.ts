@@ -50,10 +50,7 @@ export interface ReadRequest {
   readonly source?: unknown;
   /** The latest clock position shown when its execution began. Undefined: depends on no read. */
   readonly begunAt?: number;
-  /**
-   * Whether its load would be made of what may be older than an invalidation of its value, such as
-   * a parent: the result would be its caller's alone.
-   */
+  /** Whether a load would use what may be outdated, such as a parent: only its caller gets it. */
   isOutdated?(): boolean;
   /** The same of an ended load. `subjectsOf` returns its value's tags, called only if needed. */
   wasOutdated?(subjectsOf: () => readonly Subject[]): boolean;

@@ -98,10 +98,7 @@ export class Waiters {
     return () => void this.#onGone.delete(callback);
   }
 
-  /**
-   * Calls back once the signal aborts, until the load ends. What the load reads itself is not told
-   * when its time is over: it may go on.
-   */
+  /** Calls back when the signal aborts, until the load ends. What the load reads may go on. */
   onOver(callback: () => void): Cancel {
     if (this.#isOver) callback();
     else this.#onOver.push(callback);

@@ -92,10 +92,7 @@ export class InvalidationClock extends KnownPositions {
     return head !== undefined && this.#head?.equals(head) === true;
   }
 
-  /**
-   * Reads what is missing up to `shown`, the head that a read has shown. Resolves to whether
-   * entries of that read can be evaluated. Never rejects.
-   */
+  /** Reads up to the head that a read has shown. Returns whether its entries count. Never fails. */
   async catchUp(shown: Buffer | undefined): Promise<boolean> {
     try {
       const bytes = readHead(shown) === undefined ? await this.store.appendClock([]) : (shown as Buffer);

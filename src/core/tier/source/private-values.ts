@@ -41,10 +41,7 @@ export class PrivateValues {
     return isObject(value) ? this.#coordinates.get(value) : undefined;
   }
 
-  /**
-   * Returns what makes the source of a PUBLIC load that of one caller, in words. Undefined: nothing
-   * does, or the policy says that it does not matter.
-   */
+  /** Returns in words what makes the source of a PUBLIC load one caller's, if that is a mistake. */
   originOf({ policy, source, context }: ReadRequest): string | undefined {
     if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || !isObject(source)) return undefined;
     for (const one of withMembers(source)) {
