@@ -16,7 +16,7 @@ const FEATURES: readonly Feature[] = [
   },
   {
     feature: "Memory",
-    name: /\b(?:Memory(?:Options)?|maxStalenessMs|KnownKey|isKeptPlausible|acceptsKept|takeKept|reportKept|usesMemory|isInMemory)\b/,
+    name: /\b(?:Memory(?:Options)?|maxStalenessMs|KnownKey|isKeptPlausible|acceptsKept|takeKept|usesMemory|isInMemory)\b/,
     rooms: ["src/core/tier/memory/"],
     filesOutside: 27,
   },
