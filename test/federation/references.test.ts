@@ -406,6 +406,24 @@ describe("references to an entity type with @cached", () => {
     expect(loads).toBe(3);
   });
 
+  it("does not store an entity with null for a selected field that cannot be null", async () => {
+    let [loads, price]: [number, number | null] = [0, null];
+    const resolve = ({ id }: Reference) => ({ id, price, loads: ++loads });
+    const { entities } = subgraph(
+      `${QUERY} interface Priced { price: Int! } type Product implements Priced @key(fields: "id") @cached(maxAge: 60) { id: ID! price: Int! loads: Int }`,
+      { Product: { __resolveReference: resolve } },
+    );
+    for (const selection of ["... on Product { price }", "... on Priced { price }"]) {
+      price = null;
+      const id = selection;
+      for (const _ of [1, 2])
+        expect(JSON.stringify(await entities([product(id)], selection))).toContain("non-nullable");
+      price = 5;
+      expect(await entities([product(id)], selection)).toEqual([{ price: 5 }]);
+    }
+    expect(loads).toBe(6);
+  });
+
   it("serves entities from the store where others are in memory, to which the server adds their type", async () => {
     const client = new Redis(await sharedServer("redisStandalone"));
     onTestFinished(async () => void (await client.quit()));

@@ -316,7 +316,8 @@ function collectFields(type: GraphQLObjectType, nodes: readonly FieldNode[], wal
       const condition = fragment.typeCondition && schema.getType(fragment.typeCondition.name.value);
       if (
         condition === undefined ||
-        condition === type ||
+        // A reference has the type of the schema before `applyCached`.
+        condition.name === type.name ||
         (isAbstractType(condition) && schema.isSubType(condition, type))
       )
         collect(fragment.selectionSet.selections);
