@@ -97,6 +97,21 @@ describe("the fields that identify objects of a type", () => {
     expect(loads).toEqual(["critics heat"]);
   });
 
+  it("invalidate the fields of an object by an id that is a Date", async () => {
+    let charts = 0;
+    const rate = () => ({ currency: "EUR", day: new Date(0) });
+    const { ask } = memoryWorld().process(
+      "scalar Day type Rate { currency: String day: Day chart: Int @cached(maxAge: 60) } type Query { rate: Rate } type Mutation { set: Rate }",
+      { Query: { rate }, Mutation: { set: rate }, Rate: { chart: () => ++charts } },
+      {},
+      { entityTags: true, idFields: { Rate: ["currency", "day"] } },
+    );
+    const chart = (): Promise<unknown> => dataOf(ask("{ rate { chart } }", {}));
+    expect([await chart(), await chart()]).toEqual([{ rate: { chart: 1 } }, { rate: { chart: 1 } }]);
+    await dataOf(ask("mutation { set { currency } }", {}));
+    expect(await chart()).toEqual({ rate: { chart: 2 } });
+  });
+
   it("are the same for two schemas that differ in nothing else, or entries are kept apart", async () => {
     const world = memoryWorld();
     const [one, other] = [start(world), start(world, { idFields: { ...idFields, Rating: ["userId", "movieId"] } })];

@@ -58,7 +58,7 @@ export function makeRule(
     keyPaths.push({ text: "$selection", root: "selection", steps: [], write, isOptional: false });
   const declaredTags = settings.tags ?? [];
   const entityTags = isReference ? referenceTagsOf(parent, entityKeys) : parentTag(at, keyPaths);
-  const tags = readTags(at, [...declaredTags, ...entityTags]);
+  const tags = readTags(at, declaredTags, entityTags);
   if (isReference && reading.mistakes.length === before) checkReference(at, entityKeys, keyPaths);
   if (reading.mistakes.length > before) return undefined;
   return {

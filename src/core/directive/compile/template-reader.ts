@@ -110,11 +110,16 @@ function withoutExcluded(at: TemplatePlace, texts: readonly string[]): readonly 
   return spread;
 }
 
-export function readTags(at: TemplatePlace, tags: readonly string[]): TagTemplate[] {
+/** `entityTags`: those made of the fields that identify an entity, which are ids of any type. */
+export function readTags(
+  at: TemplatePlace,
+  declared: readonly string[],
+  entityTags: readonly string[] = [],
+): TagTemplate[] {
   const { reading, parent, field, place } = at;
   const isOfValue = !place.source.endsWith("invalidates");
   // Sorted, so that releases which differ in the order of their tags read each other's entries.
-  return [...new Set(tags)].sort().flatMap((text) => {
+  return [...new Set([...declared, ...entityTags])].sort().flatMap((text) => {
     const template = parseTagTemplate(text);
     const mistake =
       template === undefined
@@ -126,7 +131,7 @@ export function readTags(at: TemplatePlace, tags: readonly string[]): TagTemplat
       if (typeof piece === "string") return piece;
       const inPath = mistakeInPath(piece, "tag", at);
       if (inPath !== undefined) reading.refuse(place, inPath);
-      return { ...piece, isId: isIdType(typeAt(piece, parent, field)) };
+      return { ...piece, isId: entityTags.includes(text) || isIdType(typeAt(piece, parent, field)) };
     });
     return [{ ...template, pieces }];
   });
