@@ -6,6 +6,7 @@ import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../.
 const typeDefs = /* GraphQL */ `
   type Query {
     movies: [Movie!]!
+    ownMovies: [Movie!]! @cached(maxAge: 60, scope: PRIVATE)
     models: [Model!]!
     unrelated: Int @cached(maxAge: 60)
   }
@@ -60,7 +61,12 @@ function shop(world: World) {
     return `label of ${title}`;
   };
   const resolvers = {
-    Query: { movies: () => list({ ...row }), models: () => list(row), unrelated: () => 1 },
+    Query: {
+      movies: () => list({ ...row }),
+      ownMovies: () => list({ ...row }),
+      models: () => list(row),
+      unrelated: () => 1,
+    },
     Mutation: {
       rename: (_: unknown, { title }: Row) => {
         row = new Row(title);
@@ -84,7 +90,10 @@ function shop(world: World) {
     },
     Model: { label },
   };
-  const [first, second] = [0, 1].map(() => world.process(typeDefs, resolvers)) as [Process, Process];
+  const [first, second] = [0, 1].map(() => world.process(typeDefs, resolvers, { identify: () => null })) as [
+    Process,
+    Process,
+  ];
   const rename = async (): Promise<void> => {
     row = new Row("new");
     await second.cache.invalidateTags(["Movie:7"]);
@@ -217,6 +226,18 @@ describe("a value that is made of an old parent", () => {
     const goOn = await site.begin(query, { isTold });
     expect((await goOn())[0]).toMatchObject({ data: { [list]: [{ label: "label of old" }] } });
     await expectNew(site, query, { [list]: [{ label: "label of new" }] });
+  });
+
+  it.each([
+    ["of a guest", "on"],
+    ["that is off", "off"],
+  ] as const)("is not stored if it is made below a cached field %s", async (_, mode) => {
+    const site = shop(memoryWorld());
+    for (const { cache } of [site.first, site.second]) cache.setMode(mode, "Query.ownMovies");
+    const query = "{ ownMovies { label } }";
+    const goOn = await site.begin(query, { isTold: true });
+    expect((await goOn())[0]).toMatchObject({ data: { ownMovies: [{ label: "label of old" }] } });
+    await expectNew(site, query, { ownMovies: [{ label: "label of new" }] });
   });
 
   it.each([

@@ -1,7 +1,10 @@
 import { gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLError, graphql } from "graphql";
-import { describe, expect, it } from "vitest";
+import { memoryStore } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { overrideStore } from "../../support/override-store.js";
 import { dataOf, memoryWorld, onEachStore } from "../../support/world.js";
 
 const typeDefs =
@@ -35,6 +38,36 @@ onEachStore("load errors", (world) => {
     expect(loads).toBe(1);
   });
 });
+
+it.each([
+  ["its payload", "rate: Payload", (failing: Promise<never>) => ({ n: 1, average: failing })],
+  ["its list", "rate: [Int]", (failing: Promise<never>) => [1, failing]],
+  ["an object of its payload", "rate: Payload", (failing: Promise<never>) => ({ inner: { average: failing } })],
+])(
+  "a mutation whose invalidation is slower than the failure of a promise in %s answers with that error",
+  async (_, field, resultOf) => {
+    const appending = gate();
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on("unhandledRejection", note);
+    onTestFinished(() => void process.off("unhandledRejection", note));
+    const inner = memoryStore();
+    const appendClock: Store["appendClock"] = async (...given) => {
+      await appending.passed;
+      return inner.appendClock(...given);
+    };
+    const { ask } = memoryWorld(() => overrideStore(inner, { appendClock })).process(
+      `type Query { top: Int @cached(maxAge: 60) } type Payload { n: Int average: Float inner: Payload } type Mutation { ${field} @invalidates(tags: ["Movie:7"]) }`,
+      { Mutation: { rate: () => resultOf(Promise.reject(new Error("no average"))) } },
+    );
+    const answer = ask(field.includes("[") ? "mutation { rate }" : "mutation { rate { n average inner { average } } }");
+    await settle();
+    await new Promise((resolve) => setImmediate(resolve));
+    appending.open();
+    expect((await answer).errors?.map(({ message }) => message)).toEqual(["no average"]);
+    expect(unhandled).toEqual([]);
+  },
+);
 
 describe("load errors", () => {
   it("passes the original error object through to the caller", async () => {

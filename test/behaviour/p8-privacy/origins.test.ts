@@ -280,6 +280,54 @@ describe("a PUBLIC field whose parent came from", () => {
   });
 });
 
+describe("what a mutation has made for its caller", () => {
+  const hint =
+    "directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE }";
+  it.each([
+    ["of a PRIVATE loader", "recommend: Product"],
+    ["of a PRIVATE loader, and invalidates a tag", 'recommend: Product @invalidates(tags: ["Product:1"])'],
+    ["by its hint", `recommend: Product @cacheControl(scope: PRIVATE) } ${hint} extend type Query { none: Int`],
+    [
+      "by its hint, and invalidates a tag",
+      `recommend: Product @cacheControl(scope: PRIVATE) @invalidates(tags: ["Product:1"]) } ${hint} extend type Query { none: Int`,
+    ],
+  ])("%s is not stored for others below it", async (name, field) => {
+    let profiles: (context: Context) => { load(id: string): Promise<Product> };
+    const { cache, ask } = site(`type Mutation { ${field} }`, {
+      Mutation: {
+        recommend: async (_: unknown, __: unknown, context: Context) =>
+          name.startsWith("by its hint") ? productFor(context) : { ...(await profiles(context).load("me")) },
+      },
+    });
+    profiles = cache.loader({
+      name: "Profile",
+      maxAge: 60,
+      scope: "PRIVATE",
+      batch: async (ids, context) => ids.map(() => productFor(context)),
+    });
+    await ask("mutation { recommend { reason } }", "alice");
+    expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
+    await cache.close();
+  });
+});
+
+it.each([
+  ["is off", "1", "off"],
+  ["has no usable key", undefined, "on"],
+] as const)("a PUBLIC field that %s hands on from whom its parent came", async (_, id, mode) => {
+  const { cache, ask } = site(
+    "type Me { id: ID line: String best: Product @cached(maxAge: 60) } extend type Query { open: Me me: Me @cached(maxAge: 60, scope: PRIVATE) }",
+    {
+      Query: { me: (_: unknown, __: unknown, context: Context) => ({ id, line: productFor(context).reason }) },
+      Me: { best: async ({ line }: { line: string }) => ({ id: "7", reason: line }) },
+    },
+  );
+  cache.setMode(mode, "Me.best");
+  await ask("{ me { best { reason } } }", "alice");
+  expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
+  await cache.close();
+});
+
 it("a PUBLIC field below a PRIVATE one of a caller without an identity belongs to that caller", async () => {
   const { cache, ask, newLoads } = site(
     "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) }",

@@ -186,6 +186,10 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
   };
   const noting = (coordinate: string, field: AnyField, resolve: Resolver): Resolver =>
     (hasPrivateHint(field) ? privateResolver : derivingResolver)(coordinate, resolve, privateValues);
+  const uncached = ({ coordinate, policy }: FieldRule, { type }: AnyField, resolve: Resolver): Resolver =>
+    withOrigin.has(getNamedType(type)) && policy.isDeclaredPublic !== true
+      ? derivingResolver(coordinate, resolve, privateValues)
+      : resolve;
   /** Where the value of a field without a rule comes from, and the entities in it. */
   const wrapOther = (coordinate: string, field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const resolve = field.resolve ?? defaultFieldResolver;
@@ -197,7 +201,7 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     const isRead = !notRead.includes(type);
     const finder = isRead && hasOwn ? entities?.finderOf(field.type, coordinate) : undefined;
     const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
-    const own = isPrivate || (isOrigin && isRead) ? noting(coordinate, field, collecting) : collecting;
+    const own = isOrigin ? noting(coordinate, field, collecting) : collecting;
     const outer = beginning(own, field, type);
     if (own !== resolve) return marked(outer, resolve);
     // Without a mark: what the field returns is as it was.
@@ -212,11 +216,12 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     if (isWrapped(coordinate, resolve)) return undefined;
     parts.rules.wrapped.set(coordinate, resolve);
     if (rule === undefined) {
-      const invalidating = invalidatingResolver(invalidation as InvalidationRule, resolve, parts);
+      const inner = withOrigin.has(getNamedType(field.type)) ? noting(coordinate, field, resolve) : resolve;
+      const invalidating = invalidatingResolver(invalidation as InvalidationRule, inner, parts);
       return marked(beginning(invalidating, field, type), resolve);
     }
     addFactory(rule, type, field, resolve);
-    const cached = cachedResolver(rule, resolve, parts, existence.get(coordinate));
+    const cached = cachedResolver(rule, resolve, parts, existence.get(coordinate), uncached(rule, field, resolve));
     const isOrigin = rule.policy.scope === "PRIVATE" && isCompositeType(getNamedType(field.type));
     return marked(isOrigin ? privateResolver(coordinate, cached, privateValues) : cached, resolve);
   };
@@ -234,7 +239,7 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     }
     if (isWrapped(coordinate, resolve)) return resolve;
     addFactory(rule, type, field, inner);
-    const cached = cachedReference(rule, resolve, parts, existence.get(coordinate));
+    const cached = cachedReference(rule, resolve, parts, existence.get(coordinate), uncached(rule, field, inner));
     if (rule.policy.scope !== "PRIVATE") return markedReference(cached);
     return markedReference((representation, context, info) =>
       privateValues.noteSettled(cached(representation, context, info), coordinate, context),

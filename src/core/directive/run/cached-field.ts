@@ -54,6 +54,7 @@ class CachedField {
     readonly resolver: Resolver,
     readonly parts: CacheParts,
     readonly existence?: ExistenceCheck,
+    readonly uncached: Resolver = resolver,
   ) {
     this.validator = new ResultValidator(parts.resolvers);
     this.isPrivate = rule.policy.scope === "PRIVATE";
@@ -125,21 +126,26 @@ class CachedField {
     const mistake = error === undefined ? {} : { error };
     channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason, ...mistake });
     const report = { outcome: "bypassed", isPrivate: this.isPrivate, reason } as const;
-    requestStates.observerOf(context)?.onRead(coordinate, report, info);
-    return this.resolver(source, args, context, info);
+    const observer = requestStates.observerOf(context);
+    observer?.onRead(coordinate, report, info);
+    // Before it reads what the cached fields below it are made of.
+    if (this.rule.isRoot) requestStates.execution(info, observer);
+    return this.uncached(source, args, context, info);
   }
 }
 
 export type Args = Record<string, unknown>;
 export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
 
+/** `uncached`: the resolver of calls that bypass the cache. Default: `resolve`. */
 export function cachedResolver(
   rule: FieldRule,
   resolve: Resolver,
   parts: CacheParts,
   existence?: ExistenceCheck,
+  uncached?: Resolver,
 ): Resolver {
-  const field = new CachedField(rule, resolve, parts, existence);
+  const field = new CachedField(rule, resolve, parts, existence, uncached);
   return (source, args, context, info) => field.resolve(source, args, context, info);
 }
 

@@ -1,8 +1,9 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { isError } from "../../base/built-in.js";
-import { asPromise } from "../../base/deferred.js";
+import { asPromise, ignoreRejection } from "../../base/deferred.js";
 import { CachedError, inOneLine, messageOf } from "../../base/errors.js";
 import { executionOf } from "../../base/graphql-version.js";
+import { settled } from "../../codec/settled.js";
 import { type KeySpace, listsByType, type Subject } from "../../keys/key.js";
 import { type BoundTemplate, combinationsIn } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
@@ -20,8 +21,9 @@ export function cachedReference(
   resolve: ReferenceResolver,
   parts: CacheParts,
   existence?: ExistenceCheck,
+  uncached?: Resolver,
 ): ReferenceResolver {
-  const read = cachedResolver(rule, asField(resolve), parts, existence);
+  const read = cachedResolver(rule, asField(resolve), parts, existence, uncached);
   const mayBeFrozen = rule.policy.readOnly === true;
   return (representation, context, info) => {
     const entity = read(representation, {}, context, info);
@@ -83,6 +85,8 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     const roots = { args, source, context, info };
     const templates = boundTemplates(rule.tags, roots, parts.keys);
     const result: unknown = await resolve(source, args, context, info);
+    // GraphQL gets them only after the invalidation.
+    ignoreRejection(settled(result, MAX_AWAITED));
     // GraphQL reports it as if it had been thrown.
     if (isError(result)) return result;
     const entities = await changedEntities(rule, { context, info }, result, warnOnce);
@@ -106,6 +110,9 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
   // A server that stops waits for its clients only, and that of the mutation may have hung up.
   return (source, args, context, info) => parts.underWay.add(mutate(source, args, context, info));
 }
+
+/** The maximum number of arrays, objects and promises of a result that are looked at. */
+const MAX_AWAITED = 100_000;
 
 type WarnOnce = (what: string, text: string) => void;
 
