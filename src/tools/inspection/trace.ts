@@ -33,7 +33,8 @@ export function mistakeInTrace(requested: unknown, overrides: readonly string[])
 }
 
 export class TraceRecorder implements Observer {
-  readonly trace: Trace = {};
+  /** Without a prototype: loaders may be called `constructor`. */
+  readonly trace: Trace = Object.create(null);
 
   onRead(coordinate: string, report: ReadReport): void {
     const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
