@@ -67,8 +67,11 @@ export function readReports(
       const text = inflateRawSync(bytes, { maxOutputLength: MAX_TEXT_BYTES });
       inflated += text.length;
       const report = JSON.parse(text.toString()) as ProcessReport;
-      const hasBegun = ([at]: readonly [number, Tallies]): boolean => at <= now + MINUTE_MS;
-      if (hasForm(report, REPORT) && report.details?.minutes.every(hasBegun) !== false) reports.push(report);
+      if (!hasForm(report, REPORT)) continue;
+      const { info, details } = report;
+      // Clocks differ, and minutes to come would take the places of others.
+      const minutes = details?.minutes.filter(([at]) => at <= now + MINUTE_MS) ?? [];
+      reports.push({ info, details: details && { ...details, minutes } });
     } catch (error) {
       // How much was inflated before it failed is not known.
       if (!(error instanceof SyntaxError)) inflated += Math.min(MAX_TEXT_BYTES, bytes.length * MAX_INFLATION);

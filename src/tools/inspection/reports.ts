@@ -80,13 +80,19 @@ export class Reports {
     if (store.readReports === undefined)
       return { reports: [], missing: store.isShared === false ? null : "The store keeps no reports of processes." };
     try {
-      const { reports, isCut } = readReports(await store.readReports(), wallTimeOf(clock));
+      const written = await store.readReports();
+      const { reports, isCut } = readReports(written, wallTimeOf(clock));
+      const unread = written.length - reports.length;
       const others = new Map<string, ProcessReport>();
       for (const report of reports)
         if (report.info.id !== identity.id && !others.has(report.info.id)) others.set(report.info.id, report);
       return {
         reports: [...others.values()].sort((a, b) => b.info.reportedAt - a.info.reportedAt),
-        missing: isCut ? "The reports of all processes are too large together: some were not read." : null,
+        missing: isCut
+          ? "The reports of all processes are too large together: some were not read."
+          : unread > 0
+            ? `Not all reports could be read: ${unread} have another form, such as those of another release.`
+            : null,
       };
     } catch (error) {
       return { reports: [], missing: `The reports of the other processes could not be read: ${errorTypeOf(error)}.` };
@@ -154,7 +160,7 @@ export class Reports {
     const now = minuteAt(wallTimeOf(this.parts.clock));
     if (now === at) return { total, minutes };
     this.#minute = [now, total];
-    // If the clock was set back: nobody reads a report with minutes that are to come.
+    // If the clock was set back, some are to come.
     this.#minutes = minutes.filter(([began]) => began > now - KEPT_MINUTES * MINUTE_MS && began <= now);
     return { total, minutes: this.#minutes };
   }

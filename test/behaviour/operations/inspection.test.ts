@@ -626,26 +626,45 @@ describe("cacheInspection.processes", () => {
     const [{ id }] = (await one.inspect("processes { id }")).processes;
     for (const [nth, text] of ["", "{}", "garbage", `{"info":{"id":"${id}"}}`].entries())
       await world.store.writeReport?.(`${nth}`, Buffer.from(text), 60_000);
-    expect(await one.inspect("processes { id } counts { processes }")).toEqual({
+    // What was read before is over.
+    await world.clock.advance(1_000);
+    expect(await one.inspect("processes { id } counts { processes } missing")).toEqual({
       processes: [{ id }],
       counts: { processes: 1 },
+      missing: "Not all reports could be read: 4 have another form, such as those of another release.",
     });
   });
 
-  it.each<[string, object, number]>([
-    ["a bucket that is none", { "loadMs.x": 5 }, 0],
-    ["a count beyond all", { reads: 1e308 }, 0],
-    ["a negative count", { reads: -1 }, 0],
-    ["half a count", { reads: 0.5 }, 0],
-    ["a minute that is to come", { reads: 1 }, 90_000_000_000_000],
-  ])("does not count a report with %s", async (_, tally, at) => {
+  it.each<[string, object]>([
+    ["a bucket that is none", { "loadMs.x": 5 }],
+    ["a count beyond all", { reads: 1e308 }],
+    ["a negative count", { reads: -1 }],
+    ["half a count", { reads: 0.5 }],
+  ])("does not count a report with %s", async (_, tally) => {
     const world = newWorld();
     const one = createSite(world);
-    const of = (counted: object, minuteAt = 0) => reportOf([["Query.live", counted]], [[minuteAt, []]]);
-    await world.store.writeReport?.("garbage", of(tally, at), 60_000);
+    const of = (counted: object) => reportOf([["Query.live", counted]], [[0, []]]);
+    await world.store.writeReport?.("garbage", of(tally), 60_000);
     await world.store.writeReport?.("other", of({ reads: 2, "loadMs.12": 1 }), 60_000);
     expect(await one.inspect("counts { processes total { sinceStart { reads loadMs { count } } } }")).toEqual({
       counts: { processes: 2, total: { sinceStart: { reads: 2, loadMs: { count: 1 } } } },
+    });
+  });
+
+  it("counts a process whose clock is ahead, without the minutes that are to come", async () => {
+    const world = newWorld();
+    const one = createSite(world);
+    const tallies = [["Query.live", { reads: 2 }]] as const;
+    // The time is in the first of them.
+    const minutes = [960_000, 1_080_000, 90_000_000_000_000].map((at) => [at, tallies] as const);
+    await world.store.writeReport?.("ahead", reportOf(tallies, minutes), 60_000);
+    const counts = "counts { processes total { sinceStart { reads } minutes { at count { reads } } } } missing";
+    expect(await one.inspect(counts)).toEqual({
+      counts: {
+        processes: 2,
+        total: { sinceStart: { reads: 2 }, minutes: [{ at: "1970-01-01T00:16:00.000Z", count: { reads: 2 } }] },
+      },
+      missing: null,
     });
   });
 
