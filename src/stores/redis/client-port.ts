@@ -66,6 +66,8 @@ export interface ClientEvent {
   /** It begins to connect, for the first time or again. */
   connecting: [];
   ready: [];
+  /** It has no connection any more, or could not get one. It may try again. */
+  closed: [];
   /** It was closed, or has given up. */
   end: [];
   /** A node of a Cluster cannot be reached. */
@@ -133,7 +135,7 @@ export interface IoredisClient {
 }
 
 /** The events of ioredis that the store listens to. Only Cluster clients emit `node error`. */
-export type IoredisEvent = "error" | "connecting" | "ready" | "end" | "node error";
+export type IoredisEvent = "error" | "connecting" | "ready" | "close" | "end" | "node error";
 
 /** Commands that are sent together. Replies are raw bytes. */
 export interface RedisPipeline {

@@ -1,6 +1,7 @@
 import { asError } from "../../core/store/answers.js";
 import {
   anyOf,
+  type ClientEvent,
   ClientEvents,
   type ClientPort,
   type Command,
@@ -42,7 +43,7 @@ export function ioredisPort(client: IoredisClient): ClientPort {
       const { path, sentinels, name } = client.options as { path?: string; sentinels?: unknown; name?: string };
       return path ?? (sentinels ? `the master ${name} of Sentinel` : addressOf(client));
     },
-    events: new ClientEvents((event, deliver) => listen(client, event === "nodeError" ? "node error" : event, deliver)),
+    events: new ClientEvents((event, deliver) => listen(client, NAMES.get(event) ?? event, deliver)),
     cluster: cluster && {
       masterOf: (slot) => cluster.slots[slot]?.[0],
       isConnectedTo: (node) => nodeAt(cluster, node)?.status === "ready",
@@ -66,6 +67,12 @@ export function ioredisPort(client: IoredisClient): ClientPort {
     },
   };
 }
+
+/** Of the events that ioredis calls otherwise. */
+const NAMES = new Map<keyof ClientEvent, IoredisEvent>([
+  ["nodeError", "node error"],
+  ["closed", "close"],
+]);
 
 const NO_REPLY = "expected a reply to each command of the pipeline, got none from the client";
 

@@ -65,7 +65,7 @@ function kindOf(client: unknown): NodeRedisKind {
 }
 
 function serverKind(client: NodeRedisServer): NodeRedisKind {
-  const names = { error: "error", connecting: "connect", ready: "ready", end: "end" } as const;
+  const names = { error: "error", connecting: "connect", ready: "ready", closed: "end", end: "end" } as const;
   return {
     place() {
       const { path, host = "localhost", port = 6_379 } = client.options?.socket ?? {};
@@ -89,7 +89,10 @@ function serverKind(client: NodeRedisServer): NodeRedisKind {
 }
 
 function clusterKind(client: NodeRedisCluster): NodeRedisKind {
-  const names = { error: "error", connecting: "node-connect", ready: "node-ready", end: "disconnect" } as const;
+  const names = {
+    ...{ error: "error", connecting: "node-connect", ready: "node-ready" },
+    ...{ closed: "disconnect", end: "disconnect" },
+  } as const;
   return {
     place: () => "the Cluster",
     status() {

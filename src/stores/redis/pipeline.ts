@@ -32,7 +32,7 @@ function firstConnection(port: ClientPort): Promise<void> {
       for (const stop of stops) stop();
       resolve();
     };
-    const stops = (["ready", "error", "end"] as const).map((event) => events.listen(event, end));
+    const stops = (["ready", "error", "closed"] as const).map((event) => events.listen(event, end));
     if (status === "wait") port.connect?.();
   });
 }
@@ -77,7 +77,7 @@ export async function sendScripts(port: ClientPort, calls: readonly ScriptCall[]
 
 const isNoScript = (reply: unknown): boolean => reply instanceof Error && reply.message.startsWith("NOSCRIPT");
 
-/** A slot whose node the client does not know yet counts as a node of its own. */
+/** A slot whose node the client does not know yet has a pipeline of its own. */
 export const nodeOf = (cluster: ClusterNodes, key: string): string => nodeOfSlot(cluster, slotOfKey(key));
 
 const nodeOfSlot = (cluster: ClusterNodes, slot: number): string => cluster.masterOf(slot) ?? `slot ${slot}`;
