@@ -51,7 +51,7 @@ export function nodeRedisPort(client: NodeRedisClient): ClientPort {
   };
 }
 
-interface NodeRedisKind extends Pick<ClientPort, "status" | "place" | "events" | "cluster" | "sendMoved"> {
+interface NodeRedisKind extends Pick<ClientPort, "status" | "connect" | "place" | "events" | "cluster" | "sendMoved"> {
   /** Returns the client of the server that a key is on; without a key, of any. */
   readonly serverFor: (key: string | undefined) => NodeRedisServer | Promise<NodeRedisServer>;
   /** Returns what connections for messages are duplicated from, if there is a server yet. */
@@ -170,12 +170,15 @@ function sentinelKind(sentinel: NodeRedisSentinel): NodeRedisKind {
 
   const readyMaster = (): NodeRedisServer | undefined => (master?.isReady === true ? master : undefined);
   // What waits for the first connection learns of it in no other way.
-  find().catch((error: unknown) => events.emit("error", asError(error)));
+  const connect = (): void => void find().catch((error: unknown) => events.emit("error", asError(error)));
+  connect();
   return {
+    connect,
     place: () => "the master of Sentinel",
     status() {
       if (!sentinel.isOpen) return "end";
-      if (master === undefined) return "connecting";
+      // It was opened again after it had given up.
+      if (master === undefined) return finding === undefined ? "wait" : "connecting";
       return master.isReady ? "ready" : "reconnecting";
     },
     events,
