@@ -8,7 +8,7 @@ import type { Store } from "./store.js";
 
 /** Calls a store: within a time budget, through a breaker, reported, measured and traced. */
 export class StoreCalls {
-  /** Of the nodes that were asked. A store that is one node has an empty id. */
+  /** Of the nodes that were asked. The id is empty for a store that is one node, or for any node. */
   readonly states = new Map<string, NodeState>();
   /** A name whose node the store cannot say goes to it with all of these. */
   readonly nodeOf: Store["nodeOf"];
@@ -31,6 +31,11 @@ export class StoreCalls {
 
   reconnected(): void {
     for (const { breaker } of this.states.values()) breaker.reconnected();
+    // What has failed while the nodes were not known is asked of these from now on.
+    const unknown = this.nodeOf && this.states.get("");
+    if (unknown === undefined || unknown.failing.size === 0) return;
+    unknown.failing.clear();
+    this.#channel.publish({ name: "store.recovered", node: "" });
   }
 
   run<T>(

@@ -111,7 +111,8 @@ export interface Store {
   readonly readReports?: (() => Promise<readonly Uint8Array[]>) | undefined;
   /**
    * Returns the id of the node that holds `name`. Undefined if the store is one node. With it, the
-   * cache calls the store once for each node, so that a failing node affects only its own keys.
+   * cache calls the store once for each node, so that a failing node affects only its own keys. An
+   * empty id for all names whose node is not known yet.
    */
   readonly nodeOf?: ((name: string) => string) | undefined;
   /** Returns the id of the node with the log of the clock. Undefined if there is one node. */

@@ -19,7 +19,7 @@ import type { ClientPort, Command, RedisClient } from "./client-port.js";
 import { ConnectionErrors } from "./connection-errors.js";
 import { READ_TIME, readerOn, ServerTimes, timeOf } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
-import { nodeOf, runScript, send } from "./pipeline.js";
+import { runScript, send, slotOfKey } from "./pipeline.js";
 import { RedisClock } from "./redis-clock.js";
 import { checkReply, integerOf, readGrant, readWakeup } from "./replies.js";
 import { acquire } from "./scripts/acquire.js";
@@ -86,6 +86,8 @@ function connectionsOf(port: ClientPort, clock: Clock): Connections {
 
 function storeOn(port: ClientPort, clock: Clock): Store {
   const { cluster } = port;
+  /** All keys whose master the client does not know are on one node: they fail for one reason. */
+  const nodeOf = cluster && ((key: string): string => cluster.masterOf(slotOfKey(key)) ?? "");
   const { errors, subscriber } = connectionsOf(port, clock);
   const invalidations = new RedisClock(port);
   const times = new ServerTimes(clock);
@@ -102,8 +104,8 @@ function storeOn(port: ClientPort, clock: Clock): Store {
 
   return {
     name: cluster === undefined ? "redis" : "redis cluster",
-    nodeOf: cluster && ((key) => nodeOf(cluster, key)),
-    clockNode: cluster && (() => nodeOf(cluster, invalidations.logKey)),
+    nodeOf,
+    clockNode: nodeOf && (() => nodeOf(invalidations.logKey)),
     read: readerOn(port, clock, times, invalidations),
     appendClock: (records, lostEpoch) => appendToCopies(invalidations, records, lostEpoch),
     readClock: (from) => invalidations.read(from),
