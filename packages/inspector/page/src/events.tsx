@@ -21,9 +21,6 @@ function subjectOf({ coordinates, invalidation }: Happening): string {
   return parts.join(" and ") || `all of ${of}`;
 }
 
-const VERBS: Readonly<Record<string, string>> = { SOFT: "Softly invalidated", REPLACE: "Replaced" };
-const CHANGES = new Set(["mode.changed", "breaker.closed", "store.recovered"]);
-
 /** Returns a title, and further facts, of what has happened. */
 function describe(one: Happening) {
   const { invalidation } = one;
@@ -31,7 +28,7 @@ function describe(one: Happening) {
   if (invalidation !== null)
     return {
       tone: "accent",
-      title: `${VERBS[invalidation.kind] ?? "Invalidated"} ${subjectOf(one)} by ${causeOf(invalidation)}`,
+      title: `${invalidation.kind === "SOFT" ? "Softly invalidated" : "Invalidated"} ${subjectOf(one)} by ${causeOf(invalidation)}`,
       facts: [
         ...invalidation.tags.slice(0, 4).map((digest) => `#${digest}`),
         ...(invalidation.tagCount > 4 ? [`${count(invalidation.tagCount - 4)} more`] : []),
@@ -42,7 +39,7 @@ function describe(one: Happening) {
     };
   const facts = [...one.coordinates, one.digest && `#${one.digest}`, one.node, one.detail, one.error];
   return {
-    tone: CHANGES.has(one.name) ? "bypassed" : "bad",
+    tone: one.name.endsWith(".recovered") ? "bypassed" : "bad",
     title: one.name,
     facts: [...facts.filter((fact): fact is string => Boolean(fact)), ...times],
   };
