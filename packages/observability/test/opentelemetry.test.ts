@@ -339,6 +339,12 @@ describe("the spans of OpenTelemetry", () => {
     ]);
   });
 
+  it("of a Redis Cluster have the database system that OpenTelemetry knows", async () => {
+    const { ask } = startSite((id) => id, { store: { ...memoryStore(), name: "redis cluster" } });
+    await inRequest("request", () => ask(7));
+    expect(spanOf("graphql_cached.store read").attributes["db.system.name"]).toBe("redis");
+  });
+
   it("of waiters have a link to the span of the load that they waited for", async () => {
     const loading = gate();
     const { ask } = startSite(() => loading.passed.then(() => "loaded"));

@@ -25,7 +25,8 @@ export function instrumentCache<Context>(cache: Cache<Context>, options: OpenTel
       ? undefined
       : new SpanTracing(tracerProvider.getTracer(SCOPE), extension.clock, {
           name,
-          system: extension.storeName,
+          // The value that OpenTelemetry knows, also for "redis cluster".
+          system: extension.storeName.replace(/ .*/, ""),
           serverAddress,
           serverPort,
         });
