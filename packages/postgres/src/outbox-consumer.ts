@@ -104,6 +104,9 @@ const PROBLEMS: Readonly<Record<UnwatchedRow["problem"], string>> = {
     "it lacks triggers of the outbox, as a table does that has taken the name of another; call watch_table for it, or unwatch_table for it and for the table that had its name",
 };
 
+const UNSHARED =
+  "expected a store that is shared with the process that consumes, got one of this process alone, whose values stay old until maxAge; pass another `consumer` in each process, or share a store";
+
 interface LoopParts {
   readonly clock: Clock;
   readonly pollMs: number;
@@ -127,6 +130,8 @@ class ConsumerLoop {
   /** When this process took or renewed the lead; undefined while another process has it. */
   #ledAt: number | undefined;
   #othersMs: number;
+  /** Since when this cache misses what another process invalidates. */
+  #missesSince: number | undefined;
   #cleanAt: number;
   #checkAt: number;
   #maintaining: Promise<void> | undefined;
@@ -205,7 +210,16 @@ class ConsumerLoop {
     const othersMs = await this.#position.lead();
     this.#ledAt = othersMs === undefined ? now : undefined;
     this.#othersMs = Math.max(1, othersMs ?? leaseMs);
+    if (othersMs !== undefined && !this.#cache.isShared) this.#missed(now);
     return othersMs === undefined;
+  }
+
+  /** Warns once, unless the other process may just have crashed. */
+  #missed(now: number): void {
+    this.#missesSince ??= now;
+    if (now - this.#missesSince <= this.#parts.leaseMs) return;
+    this.#missesSince = Number.POSITIVE_INFINITY;
+    this.#parts.retrying.warn(new Error(UNSHARED));
   }
 
   /** Removes rows, and looks at watched tables, if it is time. Never rejects. */

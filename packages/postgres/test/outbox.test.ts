@@ -867,6 +867,17 @@ describe("an idle consumer", () => {
     await clock.advance(1);
     expect(sent.slice(0, 3)).toEqual(["lead", "lead", "read"]);
   });
+
+  it("says once that another process leads, which cannot invalidate in a store of this process alone", async () => {
+    // As long as that of a process that has just crashed.
+    const { clock, log } = consumeNothing({ pollMs: 1_000, othersMs: () => 5_000 });
+    await clock.advance(5_000);
+    expect(log).toEqual([]);
+    await clock.advance(60_000);
+    expect(log).toEqual([
+      'graphql-cached: the outbox consumer "default": expected a store that is shared with the process that consumes, got one of this process alone, whose values stay old until maxAge; pass another `consumer` in each process, or share a store',
+    ]);
+  });
 });
 
 describe("the options of the outbox", () => {
