@@ -8,7 +8,7 @@ import type { Store } from "./store.js";
 
 /** Calls a store: within a time budget, through a breaker, reported, measured and traced. */
 export class StoreCalls {
-  /** Of the nodes that were asked. The id is empty for a store that is one node, or for any node. */
+  /** Of the nodes that were asked. An empty id: of a store that is one node, or any node. */
   readonly states = new Map<string, NodeState>();
   /** A name whose node the store cannot say goes to it with all of these. */
   readonly nodeOf: Store["nodeOf"];
