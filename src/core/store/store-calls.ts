@@ -35,7 +35,7 @@ export class StoreCalls {
     const unknown = this.nodeOf && this.states.get("");
     if (unknown === undefined || unknown.failing.size === 0) return;
     unknown.failing.clear();
-    this.#channel.publish({ name: "store.recovered", node: "" });
+    this.channel.publish({ name: "store.recovered", node: "" });
   }
 
   run<T>(
