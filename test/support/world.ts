@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { memcachedStore } from "@graphql-cached/memcached";
 import { sqliteStore } from "@graphql-cached/sqlite";
+import { chaosStore, FakeClock } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import { type ExecutionResult, type GraphQLSchema, graphql } from "graphql";
@@ -31,6 +32,9 @@ export interface Process {
   readonly cache: Cache;
   readonly schema: GraphQLSchema;
   readonly events: CacheEvent[];
+  /** Its log lines, without the beginning that all of them have. */
+  readonly infos: string[];
+  readonly warnings: string[];
   /** Executes an operation against the schema. */
   ask(source: string, contextValue?: unknown, variableValues?: Record<string, unknown>): Promise<ExecutionResult>;
   /** The number of reads per outcome; bypasses are counted as `bypassed(<reason>)`. */
@@ -46,6 +50,8 @@ export interface World {
     options?: CacheOptions<never>,
     applyOptions?: ApplyCachedOptions,
   ): Process;
+  /** Starts a process in whose schema nothing is cached, for loaders and functions. */
+  bare(options?: CacheOptions<never>): Process;
   readonly store: () => Store;
   readonly prefix: string;
 }
@@ -84,6 +90,20 @@ export function memoryWorld(make: () => Store = memoryStore): World {
   return worldOn(() => store);
 }
 
+/** A world on a memory store, which can fail, and whose processes share its clock, which the test advances. */
+export function timedWorld() {
+  const clock = new FakeClock();
+  const store = chaosStore(memoryStore({ clock }));
+  const world = worldOn(
+    () => store,
+    (options) => ({ ...options, testing: { clock, ...options.testing } }),
+  );
+  return { ...world, clock, chaos: store.chaos };
+}
+
+/** Two of what `make` returns, such as processes on one store. */
+export const pair = <T>(make: () => T): readonly [T, T] => [make(), make()];
+
 /** A world on the shared Redis server. */
 export async function redisWorld(): Promise<World> {
   return worldOnRedis(await sharedServer("redisStandalone"));
@@ -95,7 +115,7 @@ function worldOnRedis(server: Address): World {
     const store = redisStore({ client });
     cleanups.push(() => client.quit());
     return store;
-  }, SERVER_STORAGE);
+  }, patient);
 }
 
 function worldOnMemcached({ host, port }: Address): World {
@@ -104,28 +124,27 @@ function worldOnMemcached({ host, port }: Address): World {
     const store = memcachedStore({ client });
     cleanups.push(async () => client.shutdown());
     return store;
-  }, SERVER_STORAGE);
+  }, patient);
 }
 
 function worldOnSqlite(module: string): World {
   const { path, remove } = sqliteFolder();
   cleanups.push(remove);
-  return worldOn(() => sqliteStore({ path, database: opensWith(module) }), SERVER_STORAGE);
+  return worldOn(() => sqliteStore({ path, database: opensWith(module) }), patient);
 }
 
 /** A busy machine must not look like a server that fails. */
-const SERVER_STORAGE = { storeTimeoutMs: 1_000 };
+const patient = (options: CacheOptions<never>): CacheOptions<never> => ({
+  ...options,
+  storage: { storeTimeoutMs: 1_000, ...options.storage },
+});
 
-function worldOn(store: () => Store, storage: object = {}): World {
+/** `adapt` adds what all processes of a world have to the options of one. */
+function worldOn(store: () => Store, adapt = (options: CacheOptions<never>) => options): World {
   const prefix = `world-${randomUUID()}`;
-  return {
-    store,
-    prefix,
-    process: (typeDefs, resolvers, options = {}, applyOptions = {}) => {
-      const ownOptions = { ...options, storage: { ...storage, ...options.storage } };
-      return makeProcess(store(), prefix, typeDefs, resolvers, ownOptions, applyOptions);
-    },
-  };
+  const process: World["process"] = (typeDefs, resolvers, options = {}, applyOptions = {}) =>
+    makeProcess(store(), prefix, typeDefs, resolvers, adapt(options), applyOptions);
+  return { store, prefix, process, bare: (options) => process("type Query { unused: Int }", {}, options) };
 }
 
 function makeProcess(
@@ -137,14 +156,15 @@ function makeProcess(
   applyOptions: ApplyCachedOptions,
 ): Process {
   const events: CacheEvent[] = [];
-  const silentLogger = { info: () => undefined, warn: () => undefined };
+  const [infos, warnings]: [string[], string[]] = [[], []];
+  const into = (lines: string[]) => (line: string) => void lines.push(line.replace("graphql-cached: ", ""));
   const defaults = { jitter: 0, earlyRefresh: 0, ...options.defaults };
   const audit = new Audit();
   const cache = createCache({
     defaultScope: "PUBLIC",
     ...({
       prefix,
-      logger: silentLogger,
+      logger: { info: into(infos), warn: into(warnings) },
       onEvent: (event) => events.push(event),
       ...options,
       defaults,
@@ -164,6 +184,8 @@ function makeProcess(
     cache,
     schema,
     events,
+    infos,
+    warnings,
     ask: (source, contextValue, variableValues) =>
       graphql({ schema, source, contextValue, ...(variableValues === undefined ? {} : { variableValues }) }),
     outcomes: () => outcomes(events),
@@ -189,6 +211,10 @@ export async function waitForStores({ events }: Pick<Process, "events">, count =
   const finishedStores = (): number => events.filter(({ name }) => name === "write.finished").length;
   await vi.waitFor(() => expect(finishedStores()).toBeGreaterThanOrEqual(count), { timeout: 10_000, interval: 5 });
 }
+
+/** Returns the message of the first error of a result. */
+export const messageOf = async (result: Promise<ExecutionResult>): Promise<string | undefined> =>
+  (await result).errors?.[0]?.message;
 
 /** Returns the data of a result, and fails the test if the result has errors. */
 export async function dataOf(result: Promise<ExecutionResult>): Promise<unknown> {
