@@ -1,178 +1,140 @@
-import { FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
+import { type Gate, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
 import type { BatchCall } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
-import { memoryWorld, onEachStore, type World, waitForStores } from "../../support/world.js";
+import { abortSignal, type Client, client, HUNG_UP } from "../../support/client.js";
+import { memoryWorld, onEachStore, timedWorld, type World, waitForStores } from "../../support/world.js";
 
-const typeDefs = "type Query { top(n: Int): Int @cached(maxAge: 60) }";
-
-interface Client {
-  readonly signal: AbortSignal;
-  readonly hangUp: () => void;
-}
-function client(): Client {
-  const controller = new AbortController();
-  return { signal: controller.signal, hangUp: () => controller.abort(new Error("the client has hung up")) };
-}
-const abortSignal = ({ signal }: Client): AbortSignal => signal;
-
-/** A source that ends when its gate is opened or its signal aborts, as `fetch` does. */
+/** A process whose source ends a load when its gate is opened or its signal aborts, as `fetch` does. */
 function start(world: World, loads: object) {
-  const source = { signals: [] as AbortSignal[], gates: [] as Gate[] };
+  const [signals, gates]: [AbortSignal[], Gate[]] = [[], []];
   const load = (signal: AbortSignal): Promise<number> => {
     const own = gate();
-    source.signals.push(signal);
-    source.gates.push(own);
+    signals.push(signal);
+    gates.push(own);
     return new Promise((resolve, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
-      void own.passed.then(() => resolve(source.gates.length));
+      void own.passed.then(() => resolve(gates.length));
     });
   };
-  const top = (_: unknown, __: unknown, ___: unknown, info: GraphQLResolveInfo): Promise<number> =>
+  const top = (...[, , , info]: [unknown, unknown, unknown, GraphQLResolveInfo]): Promise<number> =>
     load((info as unknown as { getAbortSignal(): AbortSignal }).getAbortSignal());
-  const process = world.process(typeDefs, { Query: { top } }, {
-    loads: { abortSignal, ...loads },
-    storage: { storeTimeoutMs: 5_000 },
-  } as object);
+  const options = { loads: { abortSignal, ...loads }, storage: { storeTimeoutMs: 5_000 } };
+  const typeDefs = "type Query { top(n: Int): Int @cached(maxAge: 60) }";
+  const process = world.process(typeDefs, { Query: { top } }, options as object);
   const films = process.cache.loader<number, number>({
     name: "Film",
     maxAge: 60,
     batch: (ids, _context, { signal }) => load(signal).then((value) => ids.map(() => value)),
   });
-  /** By what a value is asked for. */
-  const ways: Record<string, (caller: Client) => Promise<unknown>> = {
-    "a field": (caller) => process.ask("{ top }", caller).then(({ data, errors }) => errors?.[0]?.message ?? data?.top),
-    "a loader": (caller) =>
+  /** Return the value, or the message of the error. */
+  const ways = {
+    "a field": (caller: Client, query = "{ top }"): Promise<unknown> =>
+      process.ask(query, caller).then(({ data, errors }) => errors?.[0]?.message ?? data?.top),
+    "a loader": (caller: Client): Promise<unknown> =>
       films(caller as never)
         .load(7)
         .catch((error: Error) => error.message),
   };
-  return { process, source, ways };
+  /** The source of a loader is called after the tick in which its load has started. */
+  const begun = (count = 1): Promise<void> => vi.waitFor(() => expect(signals).toHaveLength(count));
+  return { process, signals, gates, begun, ways, ask: ways["a field"] };
 }
 
-/** The source of a loader is called after the tick in which its load has started. */
-const begun = ({ signals }: { readonly signals: readonly AbortSignal[] }, count = 1): Promise<void> =>
-  vi.waitFor(() => expect(signals).toHaveLength(count));
-
 onEachStore("a load that all its callers have left", (world) => {
-  for (const way of ["a field", "a loader"])
-    it(`goes on for abandonedLoadMs, and its value is stored: ${way}`, async () => {
-      const { process, source, ways } = start(world(), { abandonedLoadMs: 30_000 });
-      const ask = ways[way] as (caller: Client) => Promise<unknown>;
-      const callers = [client(), client()];
-      const answers = callers.map(ask);
-      await begun(source);
-      for (const { hangUp } of callers) hangUp();
-      expect(await Promise.all(answers)).toEqual(["the client has hung up", "the client has hung up"]);
-      expect(source.signals[0]?.aborted).toBe(false);
-      source.gates[0]?.open();
-      await waitForStores(process);
-      expect(await ask(client())).toBe(1);
-      expect(source.gates).toHaveLength(1);
-    });
+  it.each(["a field", "a loader"] as const)("goes on for abandonedLoadMs, and its value is stored: %s", async (way) => {
+    const { process, signals, gates, begun, ways } = start(world(), { abandonedLoadMs: 30_000 });
+    const callers = [client(), client()];
+    const answers = callers.map((caller) => ways[way](caller));
+    await begun();
+    for (const { hangUp } of callers) hangUp();
+    expect([await Promise.all(answers), signals[0]?.aborted]).toEqual([[HUNG_UP, HUNG_UP], false]);
+    gates[0]?.open();
+    await waitForStores(process);
+    expect([await ways[way](client()), gates.length]).toEqual([1, 1]);
+  });
 });
 
 describe("a load that all its callers have left", () => {
   const onClock = (loads: object) => {
-    const clock = new FakeClock();
-    const world = memoryWorld();
-    return {
-      clock,
-      ...start(
-        {
-          ...world,
-          process: (types, resolvers, options) => world.process(types, resolvers, { ...options, testing: { clock } }),
-        },
-        loads,
-      ),
-    };
+    const world = timedWorld();
+    return { clock: world.clock, ...start(world, loads) };
   };
 
   it("is aborted when abandonedLoadMs are over", async () => {
-    const { clock, source, ways } = onClock({ abandonedLoadMs: 1_000 });
+    const { clock, signals, gates, begun, ask } = onClock({ abandonedLoadMs: 1_000 });
     const caller = client();
-    const answer = ways["a field"]?.(caller);
-    await begun(source);
+    const answer = ask(caller);
+    await begun();
     caller.hangUp();
     await clock.advance(999);
-    expect(source.signals[0]?.aborted).toBe(false);
+    expect(signals[0]?.aborted).toBe(false);
     await clock.advance(1);
-    expect(source.signals[0]?.aborted).toBe(true);
-    expect(await answer).toBe("the client has hung up");
-    const next = ways["a field"]?.(client());
-    await begun(source, 2);
-    source.gates[1]?.open();
+    expect([signals[0]?.aborted, await answer]).toEqual([true, HUNG_UP]);
+    const next = ask(client());
+    await begun(2);
+    gates[1]?.open();
     expect(await next).toBe(2);
   });
 
   it("is not aborted while a later caller waits for it, and has its time again when that one has left", async () => {
-    const { clock, source, ways } = onClock({ abandonedLoadMs: 1_000 });
+    const { clock, signals, gates, begun, ask } = onClock({ abandonedLoadMs: 1_000 });
     const [first, second] = [client(), client()];
-    const answers = [ways["a field"]?.(first)];
-    await begun(source);
+    const answers = [ask(first)];
+    await begun();
     first.hangUp();
     await clock.advance(500);
-    answers.push(ways["a field"]?.(second));
+    answers.push(ask(second));
     await clock.advance(2_000);
-    expect(source.signals[0]?.aborted).toBe(false);
+    expect(signals[0]?.aborted).toBe(false);
     second.hangUp();
     await clock.advance(999);
-    expect(source.signals[0]?.aborted).toBe(false);
-    answers.push(ways["a field"]?.(client()));
+    expect(signals[0]?.aborted).toBe(false);
+    answers.push(ask(client()));
     await settle();
-    source.gates[0]?.open();
+    gates[0]?.open();
     await settle();
-    expect(await Promise.all(answers)).toEqual(["the client has hung up", "the client has hung up", 1]);
-    expect(source.gates).toHaveLength(1);
+    expect([await Promise.all(answers), gates.length]).toEqual([[HUNG_UP, HUNG_UP, 1], 1]);
     await clock.advance(60_000);
   });
 
   it("is dropped at once if it has not begun", async () => {
-    const { source, process } = onClock({ abandonedLoadMs: 60_000, maxConcurrentLoads: 1 });
-    const running = process.ask("{ top(n: 1) }", client());
-    await begun(source);
+    const { gates, begun, ask, process } = onClock({ abandonedLoadMs: 60_000, maxConcurrentLoads: 1 });
+    const running = ask(client(), "{ top(n: 1) }");
+    await begun();
     const caller = client();
-    const queued = process.ask("{ top(n: 2) }", caller);
+    const queued = ask(caller, "{ top(n: 2) }");
     await settle();
     caller.hangUp();
-    expect((await queued).errors?.[0]?.message).toBe("the client has hung up");
+    expect(await queued).toBe(HUNG_UP);
     expect(process.events.filter(({ name }) => name === "load.refused")).toHaveLength(1);
-    source.gates[0]?.open();
-    expect(await running).toEqual({ data: { top: 1 } });
-    expect(source.gates).toHaveLength(1);
+    gates[0]?.open();
+    expect([await running, gates.length]).toEqual([1, 1]);
   });
 
   it("is aborted at once by default", async () => {
-    const { source, ways } = onClock({});
+    const { signals, begun, ask } = onClock({});
     const caller = client();
-    const answer = ways["a field"]?.(caller);
-    await begun(source);
+    const answer = ask(caller);
+    await begun();
     caller.hangUp();
-    expect(source.signals[0]?.aborted).toBe(true);
+    expect(signals[0]?.aborted).toBe(true);
     await answer;
   });
 });
 
 describe("a batch whose first id nobody waits for any more", () => {
   type Ids = readonly number[];
+  const askSignal = async (ids: Ids, { signal }: BatchCall) => (signal.throwIfAborted(), ids.map((id) => 2 * id));
   it.each<[string, (ids: Ids, call: BatchCall, double: (id: number) => Promise<number>) => Promise<Ids>]>([
     ["reads with another loader", (ids, _, double) => Promise.all(ids.map(double))],
-    [
-      "asks for its signal",
-      async (ids, call) => {
-        call.signal.throwIfAborted();
-        return ids.map((id) => 2 * id);
-      },
-    ],
+    ["asks for its signal", askSignal],
   ])("goes on for those who wait for another id when it %s", async (_, goOn) => {
-    const { cache } = memoryWorld().process("type Query { unused: Int }", {}, { loads: { abortSignal } });
+    const { cache } = memoryWorld().bare({ loads: { abortSignal } });
     const held = gate();
     const calls: Ids[] = [];
-    const doubles = cache.loader<number, number>({
-      name: "Double",
-      maxAge: 60,
-      batch: async (ids) => ids.map((id) => 2 * id),
-    });
+    const double = async (ids: Ids) => ids.map((id) => 2 * id);
+    const doubles = cache.loader<number, number>({ name: "Double", maxAge: 60, batch: double });
     const films = cache.loader<number, number>({
       name: "Film",
       maxAge: 60,
@@ -189,7 +151,6 @@ describe("a batch whose first id nobody waits for any more", () => {
     leaving.hangUp();
     await left;
     held.open();
-    expect(await value).toBe(4);
-    expect(calls).toEqual([[1, 2]]);
+    expect([await value, calls]).toEqual([4, [[1, 2]]]);
   });
 });

@@ -1,13 +1,13 @@
 import { FakeClock } from "@graphql-cached/testing";
 import DataLoader from "dataloader";
-import { type CacheOptions, memoryStore } from "graphql-cached";
+import { type Cache, type CacheOptions, memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import type { AcquireRequest, Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
 import { FakeTimeRedis } from "../../support/fake-time-redis.js";
 import { sharedServer } from "../../support/shared-servers.js";
-import { afterCaches, dataOf, memoryWorld, type Process, redisWorld, type World } from "../../support/world.js";
+import { afterCaches, dataOf, memoryWorld, redisWorld, type World } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -22,6 +22,7 @@ interface Context {
   readonly prices?: DataLoader<string, string>;
 }
 
+const priceOf = (id: string): string => `price of ${id}`;
 type Read = (ids: readonly string[]) => Promise<readonly unknown[]>;
 
 /** A store of each kind on a clock that the test moves. */
@@ -71,7 +72,7 @@ async function fleetOn(on: string, options: object = {}, policy: object = {}) {
     const batches: string[][] = [];
     const load = async (ids: readonly string[]): Promise<string[]> => {
       batches.push([...ids]);
-      return ids.map((id) => `price of ${id}`);
+      return ids.map(priceOf);
     };
     const items = (_: unknown, { ids }: { ids: string[] }) => ids.map((id) => ({ id }));
     const resolvers = {
@@ -85,19 +86,9 @@ async function fleetOn(on: string, options: object = {}, policy: object = {}) {
     const own = { ...options, store: watched, testing: { clock } } as CacheOptions<never>;
     const process = world.process(typeDefs, resolvers, own);
     const tags = (id: string) => [`Item:${id}`];
-    const loader = process.cache.loader<string, string, object>({
-      name: "Price",
-      maxAge: 1,
-      tags,
-      batch: load,
-      ...policy,
-    });
-    const wrapped = process.cache.wrap({
-      name: "p",
-      maxAge: 1,
-      tags,
-      load: async (id: string) => (await load([id]))[0],
-    });
+    const settings = { maxAge: 1, tags };
+    const loader = process.cache.loader<string, string, object>({ name: "Price", ...settings, batch: load, ...policy });
+    const wrapped = process.cache.wrap({ name: "p", ...settings, load: async (id: string) => (await load([id]))[0] });
     const ask = async (query: string) => {
       const context: Context = { prices: new DataLoader(load, { cache: false }) };
       return (await dataOf(process.ask(query, context))) as Record<string, unknown>;
@@ -116,47 +107,47 @@ async function fleetOn(on: string, options: object = {}, policy: object = {}) {
       "fields of the members of a plain list": (ids) => ofMembers("plain", ids),
       "fields of the members of a cached list": (ids) => ofMembers("cached", ids),
     };
-    return { ...process, ...calls, batches, readers };
+    const forgetCalls = (): void => {
+      for (const noted of [batches, calls.leases, calls.reads]) noted.length = 0;
+    };
+    /** Reads twice, so that what is read is in memory. */
+    const warm = async (read: Read, ids: readonly string[]): Promise<void> => {
+      for (let nth = 0; nth < 2; nth++) {
+        expect(await read(ids)).toEqual(ids.map(priceOf));
+        await process.cache.settled();
+      }
+    };
+    return { ...process, ...calls, batches, readers, forgetCalls, warm };
   };
   return { clock, start };
 }
 
 /** What each reads, as an invalidation names it. What has a parent is loaded at once if that may be older than the invalidation of another process. */
-const READERS: readonly (readonly [string, (id: string) => object, { readonly hasParent: boolean }])[] = [
-  ["ids of a loader", (id) => ({ loader: "Price", id }), { hasParent: false }],
-  ["calls of a function", (id) => ({ loader: "p", id: [id] }), { hasParent: false }],
-  ["fields of the query", (id) => ({ coordinate: "Query.price", args: { id } }), { hasParent: false }],
-  ...["plain", "cached"].map(
-    (list) =>
-      [
-        `fields of the members of a ${list} list`,
-        (id: string) => ({ coordinate: "Item.price", source: { id } }),
-        { hasParent: true },
-      ] as const,
-  ),
+const ofMember = (id: string): object => ({ coordinate: "Item.price", source: { id } });
+const READERS: readonly (readonly [string, (id: string) => object, hasParent?: boolean])[] = [
+  ["ids of a loader", (id) => ({ loader: "Price", id })],
+  ["calls of a function", (id) => ({ loader: "p", id: [id] })],
+  ["fields of the query", (id) => ({ coordinate: "Query.price", args: { id } })],
+  ["fields of the members of a plain list", ofMember, true],
+  ["fields of the members of a cached list", ofMember, true],
 ];
 
 /** What becomes of an entry, which is in memory unless that is off. */
-const ENTRIES: Readonly<Record<string, (by: Process, id: string, target: object) => Promise<unknown>>> = {
-  "invalidated by its entry": ({ cache }, _id, target) => cache.invalidate(target as never),
-  "invalidated by a tag": ({ cache }, id) => cache.invalidateTags([`Item:${id}`]),
-  cleared: ({ cache }) => cache.clear(),
+const ENTRIES: Readonly<Record<string, (cache: Cache, id: string, target: object) => Promise<unknown>>> = {
+  "invalidated by its entry": (cache, _id, target) => cache.invalidate(target as never),
+  "invalidated by a tag": (cache, id) => cache.invalidateTags([`Item:${id}`]),
+  cleared: (cache) => cache.clear(),
 };
-
-const priceOf = (id: string): string => `price of ${id}`;
 
 describe.each(Object.keys(STORES))("What a tick has to load, on %s", (on) => {
   // Without memory, what is read and requested differs in the process, and a server sees more of the same.
   describe.each(on === "Redis" ? [{}] : [{}, { memory: false }])("with %j", (options) => {
-    const cases = READERS.flatMap(([reader, target, { hasParent }]) => [
-      [reader, "absent", "nobody", target] as const,
-      [reader, "expired", "nobody", target] as const,
-      ...Object.keys(ENTRIES).flatMap((entry) =>
-        (hasParent ? ["this process"] : ["this process", "another process"]).map(
-          (by) => [reader, entry, by, target] as const,
-        ),
-      ),
-    ]);
+    const cases = READERS.flatMap(([reader, target, hasParent]) => {
+      const others = hasParent ? ["this process"] : ["this process", "another process"];
+      const invalidated = Object.keys(ENTRIES).flatMap((entry) => others.map((by) => [entry, by] as const));
+      const entries = [["absent", "nobody"], ["expired", "nobody"], ...invalidated] as const;
+      return entries.map(([entry, by]) => [reader, entry, by, target] as const);
+    });
 
     it.each(cases)(
       "is requested with one call, and loaded in the order asked: %s, of which one is %s, by %s",
@@ -164,15 +155,11 @@ describe.each(Object.keys(STORES))("What a tick has to load, on %s", (on) => {
         const { clock, start } = await fleetOn(on, options);
         const [one, other] = [start(), start()];
         const read = one.readers[reader] as Read;
-        if (entry !== "absent")
-          for (let nth = 0; nth < 2; nth++) {
-            expect(await read(["b"])).toEqual([priceOf("b")]);
-            await one.cache.settled();
-          }
+        if (entry !== "absent") await one.warm(read, ["b"]);
         expect(one.batches).toHaveLength(entry === "absent" ? 0 : 1);
         if (entry === "expired") await clock.advance(1_500);
-        await ENTRIES[entry]?.(by === "this process" ? one : other, "b", target("b"));
-        for (const calls of [one.batches, one.leases]) calls.length = 0;
+        await ENTRIES[entry]?.((by === "this process" ? one : other).cache, "b", target("b"));
+        one.forgetCalls();
         const ids = ["a", "b", "c"];
         expect(await read(ids)).toEqual(ids.map(priceOf));
         await one.cache.settled();
@@ -190,12 +177,9 @@ describe.each(Object.keys(STORES))("What a tick has to load, on %s", (on) => {
         () => one.cache.invalidateTags(["Item:b"], { soft: true }),
         () => other.cache.invalidateTags(["Item:b"], { soft: true }),
       ].entries()) {
-        for (let reads = 0; reads < 2; reads++) {
-          await read(["b"]);
-          await one.cache.settled();
-        }
+        await one.warm(read, ["b"]);
         await makeStale();
-        for (const calls of [one.batches, one.leases]) calls.length = 0;
+        one.forgetCalls();
         const ids = [`a${nth}`, "b", `c${nth}`];
         expect(await read(ids)).toEqual(ids.map(priceOf));
         await one.cache.settled();
@@ -210,26 +194,19 @@ describe.each(Object.keys(STORES))("What a tick has to load, on %s", (on) => {
       const { start } = await fleetOn(on, {}, { maxAge: 60 });
       const [one, other] = [start(), start()];
       const page = Array.from({ length: 20 }, (_, nth) => `${nth}`);
-      const [absent, invalidated] = [
-        ["2", "11", "19"],
-        ["0", "7", "12"],
-      ];
-      const known = page.filter((id) => !absent.includes(id));
+      const invalidated = ["0", "7", "12"];
+      const known = page.filter((id) => !["2", "11", "19"].includes(id));
       const read = one.readers["ids of a loader"] as Read;
-      for (let nth = 0; nth < 2; nth++) {
-        await read(known);
-        await one.cache.settled();
-      }
+      await one.warm(read, known);
       await (by === "this process" ? one : other).cache.invalidateTags(invalidated.map((id) => `Item:${id}`));
-      for (const calls of [one.batches, one.leases, one.reads]) calls.length = 0;
+      one.forgetCalls();
       const values = read(page);
       // Of another request.
       await read(known.filter((id) => !invalidated.includes(id)));
       expect(one.reads).toHaveLength(1);
       expect(await values).toEqual(page.map(priceOf));
       await one.cache.settled();
-      expect(one.leases).toEqual([6]);
-      expect(one.batches).toEqual([["0", "2", "7", "11", "12", "19"]]);
+      expect([one.leases, one.batches]).toEqual([[6], [["0", "2", "7", "11", "12", "19"]]]);
     },
   );
 });
@@ -239,11 +216,8 @@ it("A miss waits for one further read at most, whatever others invalidate meanwh
   const [one, other] = [start(), start()];
   const read = one.readers["ids of a loader"] as Read;
   const known = ["0", "1", "2", "3", "4"];
-  for (let nth = 0; nth < 2; nth++) {
-    await read([...known, "hit"]);
-    await one.cache.settled();
-  }
-  for (const calls of [one.batches, one.reads]) calls.length = 0;
+  await one.warm(read, [...known, "hit"]);
+  one.forgetCalls();
   // Each read of the store shows that another value was invalidated which its tick has asked for.
   let nth = 0;
   one.beforeRead.do = () => other.cache.invalidateTags([`Item:${nth++}`]);

@@ -1,16 +1,13 @@
-import { chaosStore, FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
+import { type Gate, gate, settle } from "@graphql-cached/testing";
 import { type Cache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it, vi } from "vitest";
 import { listen } from "../../support/listen.js";
 import { overrideStore } from "../../support/override-store.js";
-import { dataOf, memoryWorld, onEachStore, type Process } from "../../support/world.js";
+import { dataOf, memoryWorld, onEachStore, type Process, timedWorld } from "../../support/world.js";
 
-const typeDefs = /* GraphQL */ `
-  type Query {
-    film: Int @cached(maxAge: 60)
-    stale: Int @cached(maxAge: 60, staleWhileRevalidate: 60, tags: ["Stale"])
-  }
+const typeDefs = `
+  type Query { film: Int @cached(maxAge: 60) stale: Int @cached(maxAge: 60, staleWhileRevalidate: 60, tags: ["Stale"]) }
 `;
 const makeStale = (cache: Pick<Cache, "invalidateTags">): Promise<void> =>
   cache.invalidateTags(["Stale"], { soft: true });
@@ -23,13 +20,11 @@ function holding(store: Store, name: "storeValues" | "acquire", held: () => Gate
 
 /** Whether a promise has settled after everything that needs no timer has run. */
 async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
-  let isOver = false;
-  const end = (): void => {
-    isOver = true;
-  };
-  promise.then(end, end);
-  await settle();
-  return isOver;
+  const ended = promise.then(
+    () => true,
+    () => true,
+  );
+  return Promise.race([ended, settle().then(() => false)]);
 }
 
 onEachStore("cache.settled", (world) => {
@@ -45,9 +40,8 @@ onEachStore("cache.settled", (world) => {
   });
 
   it("waits for the refresh of a stale value", async () => {
-    const shared = world();
-    let version = 0;
-    const { ask, cache, events } = shared.process(typeDefs, { Query: { stale: () => ++version } });
+    let loads = 0;
+    const { ask, cache, events } = world().process(typeDefs, { Query: { stale: () => ++loads } });
     await ask("{ stale }");
     await cache.settled();
     for (const version of [1, 2, 3]) {
@@ -106,10 +100,9 @@ describe("cache.settled", () => {
 
   it("leaves nothing that goes on when its time is over, however often it is called while the store is away", async () => {
     const timersAfter = async (calls: number): Promise<number> => {
-      const clock = new FakeClock();
-      const store = chaosStore(memoryStore({ clock }));
-      const { cache } = listen({ store, testing: { clock }, loads: { loadTimeoutMs: 1_000 } });
-      store.chaos.mode = "throws";
+      const { clock, chaos, bare } = timedWorld();
+      const { cache } = bare({ loads: { loadTimeoutMs: 1_000 } });
+      chaos.mode = "throws";
       await expect(cache.invalidateTags(["Film:7"])).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
       const settled = Array.from({ length: calls }, () => cache.settled());
       await clock.advance(1_000);
@@ -118,7 +111,7 @@ describe("cache.settled", () => {
       const after = vi.spyOn(clock, "after");
       await clock.advance(1_000);
       const { length } = after.mock.calls;
-      store.chaos.mode = undefined;
+      chaos.mode = undefined;
       await Promise.all([cache.close(), clock.advance(3_000)]);
       return length;
     };
@@ -126,23 +119,22 @@ describe("cache.settled", () => {
   });
 
   it("waits until an invalidation that the store has not confirmed is repeated, and its record is written", async () => {
-    const clock = new FakeClock();
-    const store = chaosStore(memoryStore({ clock }));
-    const { cache } = listen({ store, testing: { clock } });
-    store.chaos.mode = "throws";
+    const { clock, chaos, bare } = timedWorld();
+    const { cache } = bare();
+    chaos.mode = "throws";
     await expect(cache.invalidateTags(["Film:7"])).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
     const settled = cache.settled();
     await clock.advance(5_000);
     expect(await hasSettled(settled)).toBe(false);
-    store.chaos.mode = undefined;
+    chaos.mode = undefined;
     await clock.advance(5_000);
     expect(await hasSettled(settled)).toBe(true);
     expect((await cache.health()).reasons).toEqual([]);
   });
 
   it("resolves after the time limit of a load that never ends", async () => {
-    const clock = new FakeClock();
-    const { cache } = listen({ store: memoryStore({ clock }), testing: { clock }, loads: { loadTimeoutMs: 7_000 } });
+    const { clock, bare } = timedWorld();
+    const { cache } = bare({ loads: { loadTimeoutMs: 7_000 } });
     const films = cache.loader({ name: "Film", maxAge: 60, batch: () => new Promise<never>(() => undefined) });
     const answer = films({}).load(7);
     answer.catch(() => undefined);
@@ -174,21 +166,18 @@ describe("storeBeforeResponse", () => {
   });
 
   it("does not wait for a store that hangs longer than for its time budget", async () => {
-    const clock = new FakeClock();
-    const store = holding(memoryStore({ clock }), "storeValues", gate);
-    const { cache } = listen({ store, testing: { clock }, ...before });
+    const { clock, bare, store } = timedWorld();
+    const { cache } = bare({ ...before, store: holding(store(), "storeValues", gate) });
     const films = cache.loader({ name: "Film", maxAge: 60, batch: async (ids: readonly number[]) => ids });
     const answer = films({}).load(7);
     expect(await hasSettled(answer)).toBe(false);
     await clock.advance(1_000);
     expect(await answer).toBe(7);
-    await cache.close();
   });
 
   it("changes nothing for failures, for values that are not stored, and for loads that take too long", async () => {
-    const clock = new FakeClock();
-    const own = { store: memoryStore({ clock }), testing: { clock }, loads: { loadTimeoutMs: 100 } };
-    const { cache } = listen({ ...own, ...before });
+    const { clock, bare } = timedWorld();
+    const { cache } = bare({ ...before, loads: { loadTimeoutMs: 100 } });
     const error = new Error("no such film");
     const films = cache.loader<string, unknown>({
       name: "Film",

@@ -5,7 +5,7 @@ import { jsonCodec } from "graphql-cached/codec";
 import { describe, expect, it, vi } from "vitest";
 import { countParses } from "../../support/count-parses.js";
 import { listen, schemaOf } from "../../support/listen.js";
-import { dataOf, memoryWorld, waitForStores } from "../../support/world.js";
+import { dataOf, memoryWorld, type Process, waitForStores } from "../../support/world.js";
 
 /** A field of which the key does not show the tags of its reader. */
 const taggedByReader =
@@ -63,75 +63,112 @@ it("gives each request of a tick a copy of the value, and none the source's own 
   expect(new Set([own, ...seen]).size).toBe(3);
 });
 
-/** Stores `value` and reads it `count` times in one tick, with a request each. Returns what each got, and how often JSON was parsed. */
-async function readTogether(value: unknown, count: number, options: object = {}) {
-  const { cache, events } = memoryWorld().process("type Query { unused: Int }", {}, { memory: false, ...options });
-  const values = cache.loader<number, unknown, object>({
-    name: "Value",
-    batch: async (ids) => ids.map(() => value),
-    maxAge: 60,
-  });
-  await values({}).load(1);
-  await waitForStores({ events });
-  const { result: read, parses: parsed } = await countParses(() =>
-    Promise.all(Array.from({ length: count }, () => values({}).load(1))),
-  );
-  return { read, parsed };
+interface Film {
+  title: string;
+  cast: { name: string }[];
 }
 
-describe("eight requests that read the same key in one tick", () => {
-  const plain = { title: "Heat", cast: [{ name: "Pacino" }, { name: "De Niro" }], rating: 8.3, none: null };
-  const sparse = { ...plain, note: undefined, votes: 2n, cast: [{ name: undefined }, { score: Number.NaN }] };
+/** Each request changes what it gets. */
+function change(value: unknown): unknown {
+  (value as Partial<Film>).cast?.push({ name: "Kilmer" });
+  return value;
+}
 
-  it.each([
+/** Returns what eight requests have got of one key, and how often JSON was parsed for them. */
+type Together = (
+  value: () => unknown,
+  options?: object,
+) => Promise<{ readonly read: unknown[]; readonly parsed: number }>;
+
+const filmsOf = ({ cache }: Process, batch: (ids: readonly number[]) => Promise<unknown[]>) =>
+  cache.loader<number, unknown, object>({ name: "Film", maxAge: 60, batch });
+
+const readTogether: Together = async (value, options = {}) => {
+  const process = memoryWorld().bare({ memory: false, ...options });
+  const films = filmsOf(process, async (ids) => ids.map(value));
+  await films({}).load(1);
+  await waitForStores(process);
+  const { result, parses } = await countParses(() =>
+    Promise.all(Array.from({ length: 8 }, () => films({}).load(1).then(change))),
+  );
+  return { read: result, parsed: parses };
+};
+
+/** Half of them wait from another tick on. */
+const waitTogether =
+  (processes: 1 | 2): Together =>
+  async (value) => {
+    const world = memoryWorld();
+    const { passed, open } = gate();
+    let loads = 0;
+    const start = () => filmsOf(world.bare(), async (ids) => (loads++, await passed, ids.map(value)));
+    const heldBy = start();
+    const films = processes === 1 ? heldBy : start();
+    const holding = heldBy({}).load(1);
+    await settle();
+    const ask = () => Array.from({ length: 4 }, () => films({}).load(1).then(change));
+    const first = ask();
+    await settle();
+    const waiting = [...first, ...ask()];
+    await settle();
+    const { result, parses } = await countParses(() => (open(), Promise.all(waiting)));
+    await holding;
+    expect(loads).toBe(1);
+    return { read: result, parsed: parses };
+  };
+
+const heat = (): Film => ({ title: "Heat", cast: [{ name: "Pacino" }, { name: "De Niro" }] });
+
+describe.each<[string, Together, parses: number]>([
+  ["read the same key in one tick", readTogether, 1],
+  // Parsed for the request that has loaded it, and for all others.
+  ["wait for one load", waitTogether(1), 2],
+  // And in the other process for the first one and for all others.
+  ["wait for one load of another process", waitTogether(2), 3],
+])("eight requests that %s", (_how, together, parses) => {
+  const plain = () => ({ ...heat(), rating: 8.3, none: null });
+  const sparse = () => ({ ...plain(), note: undefined, votes: 2n, cast: [{ name: undefined }, { score: Number.NaN }] });
+
+  it.each<[string, () => object]>([
     ["plain data", plain],
     ["data that lacks fields or has numbers beyond JSON", sparse],
-  ])("get equal objects of their own from one parse of %s", async (_, value) => {
-    const { read, parsed } = await readTogether(value, 8);
-    expect(parsed).toBe(1);
-    expect(read).toStrictEqual(Array(8).fill(value));
-    const seen = read as (typeof value)[];
+  ])("get equal objects of their own from %s, which is not parsed for each of them", async (_, value) => {
+    const { read, parsed } = await together(value);
+    expect(parsed).toBe(parses);
+    expect(read).toStrictEqual(Array.from({ length: 8 }, () => change(value())));
+    const seen = read as Film[];
     for (const part of [seen, seen.map(({ cast }) => cast), seen.map(({ cast }) => cast[1])])
       expect(new Set<unknown>(part).size).toBe(8);
   });
 
-  it("get a value each that is parsed again if it has objects beyond JSON", async () => {
-    const dated = { ...plain, at: new Date(0), tags: new Set(["a"]) };
-    const { read, parsed } = await readTogether(dated, 8);
-    expect(parsed).toBe(8);
-    expect(read).toStrictEqual(Array(8).fill(dated));
-    expect(new Set((read as (typeof dated)[]).map(({ tags }) => tags)).size).toBe(8);
+  it("get a value each that is decoded again if it has objects beyond JSON", async () => {
+    const dated = () => ({ at: new Date(0), tags: new Set(["a"]) });
+    const { read, parsed } = await together(dated);
+    if (together === readTogether) expect(parsed).toBe(8);
+    expect(read).toStrictEqual(Array.from({ length: 8 }, dated));
+    expect(new Set((read as { tags: object }[]).map(({ tags }) => tags)).size).toBe(8);
   });
+});
 
-  it("get what a codec of the server's own makes of its text, also if it is based on JSON", async () => {
-    const decode = (content: string): unknown => ({ ...(jsonCodec.decode(content) as object), at: new Date(0) });
-    const codec = { ...jsonCodec, id: "dated", decode };
-    const { read } = await readTogether(plain, 8, { codec });
-    expect(read).toStrictEqual(Array(8).fill({ ...plain, at: new Date(0) }));
-    expect(new Set((read as { at: Date }[]).map(({ at }) => at)).size).toBe(8);
-  });
+it("eight requests that read the same key get what a codec of the server's own makes of its text, also if it is based on JSON", async () => {
+  const decode = (content: string): unknown => ({ ...(jsonCodec.decode(content) as object), at: new Date(0) });
+  const { read } = await readTogether(heat, { codec: { ...jsonCodec, id: "dated", decode } });
+  expect(read).toStrictEqual(Array.from({ length: 8 }, () => change({ ...heat(), at: new Date(0) })));
+  expect(new Set((read as { at: Date }[]).map(({ at }) => at)).size).toBe(8);
 });
 
 it("reads a key once for all loaders of a tick, also for one that remembers nothing", async () => {
   for (const remembers of [true, false]) {
     const world = memoryWorld();
     const read = vi.spyOn(world.store(), "read");
-    const { cache, events } = world.process("type Query { unused: Int }", {}, { memory: false });
+    const { cache, events } = world.bare({ memory: false });
     const batch = vi.fn(async (ids: readonly number[]) => ids);
     const loader = cache.loader<number, number, object>({ name: "Value", maxAge: 60, cache: remembers, batch });
-    const loadAll = (context: object): Promise<unknown>[] => [
-      loader(context).loadMany([1, 2, 1]),
-      ...(remembers ? [loader({}).loadMany([2, 1])] : []),
-    ];
+    const requests = (remembers ? ["121", "21"] : ["121"]).map((ids) => [...ids].map(Number));
     for (const batches of [[[1, 2]], []]) {
       read.mockClear();
       batch.mockClear();
-      expect(await Promise.all(loadAll({}))).toEqual(
-        [
-          [1, 2, 1],
-          [2, 1],
-        ].slice(0, remembers ? 2 : 1),
-      );
+      expect(await Promise.all(requests.map((ids) => loader({}).loadMany(ids)))).toEqual(requests);
       expect(read.mock.calls.map(([keys]) => keys.length)).toEqual([2]);
       expect(batch.mock.calls.map(([ids]) => ids)).toEqual(batches);
       await waitForStores({ events }, 2);
@@ -141,17 +178,10 @@ it("reads a key once for all loaders of a tick, also for one that remembers noth
 
 it("gives each request of a tick the values of its own keys, in whatever order others read the same ones", async () => {
   const world = memoryWorld();
-  const { cache, events } = world.process("type Query { unused: Int }", {}, { memory: false });
+  const { cache, events } = world.bare({ memory: false });
   const batch = vi.fn(async (ids: readonly number[]) => ids);
   const loader = cache.loader<number, number, object>({ name: "Value", maxAge: 60, batch });
-  const orders = [
-    [1, 2, 3],
-    [1, 2, 3],
-    [1, 3, 2],
-    [3, 1],
-    [2, 4, 1, 3],
-    [4, 2],
-  ];
+  const orders = ["123", "123", "132", "31", "2413", "42"].map((ids) => [...ids].map(Number));
   const read = vi.spyOn(world.store(), "read");
   for (let round = 0; round < 2; round++) {
     read.mockClear();
@@ -179,7 +209,7 @@ it("gives each request of a tick the value of its own schema, although keys of t
 });
 
 it("loads a key once that a request clears and asks for again in the same tick", async () => {
-  const { cache, events } = memoryWorld().process("type Query { unused: Int }", {});
+  const { cache, events } = memoryWorld().bare();
   const batch = vi.fn(async (ids: readonly number[]) => ids.map((id) => ({ id })));
   const values = cache.loader<number, { id: number }, object>({ name: "Value", maxAge: 60, batch })({});
   for (let tick = 0; tick < 2; tick++) {
@@ -190,18 +220,4 @@ it("loads a key once that a request clears and asks for again in the same tick",
     values.clearAll();
   }
   expect(batch).toHaveBeenCalledTimes(1);
-});
-
-it("shows no request of a tick what the resolvers of another do to the value", async () => {
-  const typeDefs = "type Query { film: Film @cached(maxAge: 60) } type Film { cast: [String] }";
-  const { ask, events } = memoryWorld().process(typeDefs, {
-    Query: { film: () => ({ cast: ["Pacino"] }) },
-    Film: { cast: ({ cast }: { cast: string[] }) => (cast.push("De Niro"), [...cast]) },
-  });
-  await ask("{ film { cast } }");
-  await waitForStores({ events });
-  for (let tick = 0; tick < 2; tick++) {
-    const answers = await Promise.all(Array.from({ length: 4 }, () => dataOf(ask("{ film { cast } }"))));
-    expect(answers).toEqual(Array(4).fill({ film: { cast: ["Pacino", "De Niro"] } }));
-  }
 });

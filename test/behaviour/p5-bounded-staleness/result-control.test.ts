@@ -1,19 +1,22 @@
-import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
+import { gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
-import {
-  type BatchCall,
-  type CachedError,
-  createCache,
-  memoryStore,
-  type ResultControl,
-  resultControl,
-} from "graphql-cached";
+import type { BatchCall, CachedError, ResultControl } from "graphql-cached";
+import { memoryStore, resultControl } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import type { ReadRequest } from "../../../src/core/tier/request/request.js";
 import { overrideStore } from "../../support/override-store.js";
 import { until } from "../../support/redis-lab.js";
-import { dataOf, memoryWorld, onEachStore, type World, waitForStores } from "../../support/world.js";
+import {
+  dataOf,
+  memoryWorld,
+  messageOf,
+  onEachStore,
+  type Process,
+  timedWorld,
+  type World,
+  waitForStores,
+} from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -28,22 +31,18 @@ const typeDefs = /* GraphQL */ `
     limited: Page @cached(maxAge: 60, maxAgeLimit: 600)
     plain: Page
   }
-  type Page {
-    nth: Int
-  }
+  type Page { nth: Int }
 `;
 const FIELDS = ["page", "windowed", "waited", "forever", "early", "spread", "missing", "listed", "limited", "plain"];
 type Load = (control: ResultControl, nth: number) => unknown;
 
 /** A load that says something of its result, which is its number. */
 const saying =
-  (say: (control: ResultControl, nth: number) => unknown): Load =>
-  (control, nth) => {
-    say(control, nth);
-    return { nth };
-  };
+  (say: Load): Load =>
+  (control, nth) => (say(control, nth), { nth });
+const AWAY = "the source is away";
 const away = (): never => {
-  throw new Error("the source is away");
+  throw new Error(AWAY);
 };
 
 /** Creates a process whose resolvers all run `state.load`, which the test sets. */
@@ -56,20 +55,12 @@ function createProcess(world: World = memoryWorld(), options: object = {}) {
 }
 
 function createTimed(random: () => number = () => 0.5) {
-  const clock = new FakeClock();
-  const store = chaosStore(memoryStore({ clock }));
-  return {
-    clock,
-    store,
-    ...createProcess(
-      memoryWorld(() => store),
-      { testing: { clock, random } },
-    ),
-  };
+  const world = timedWorld();
+  return { clock: world.clock, ...createProcess(world, { testing: { random } }) };
 }
 
 /** The value of one field. */
-async function read({ ask }: Pick<ReturnType<typeof createProcess>, "ask">, field: string): Promise<unknown> {
+async function read({ ask }: Pick<Process, "ask">, field: string): Promise<unknown> {
   const data = (await dataOf(ask(`{ ${field} { nth } }`))) as Record<string, unknown>;
   await settle();
   return Object.values(data)[0];
@@ -78,9 +69,8 @@ async function read({ ask }: Pick<ReturnType<typeof createProcess>, "ask">, fiel
 onEachStore("the control of a result", (world) => {
   it("sets lifetimes that are no whole number of milliseconds, beside others of the same tick", async () => {
     const process = createProcess(world());
-    process.state.load = saying(
-      (control, nth) => nth === 1 && control.set({ maxAge: 30.0004, staleWhileRevalidate: 1.1 }),
-    );
+    const settings = { maxAge: 30.0004, staleWhileRevalidate: 1.1 };
+    process.state.load = saying((control, nth) => nth === 1 && control.set(settings));
     const both = "{ page { nth } plain: windowed { nth } }";
     await dataOf(process.ask(both));
     await waitForStores(process, 2);
@@ -125,9 +115,8 @@ describe("the lifetime of a result", () => {
   /** How much time passes, the value that is read then, and its outcome. Undefined: the error of the source. */
   type Step = readonly [ms: number, nth: number | undefined, outcome?: string];
   interface Case {
-    readonly say: (control: ResultControl, nth: number) => unknown;
+    readonly say: Load;
     readonly steps: readonly Step[];
-    readonly random?: number;
   }
   const ends: Case = {
     say: (control, nth) => (nth > 1 ? away() : control.set({ staleWhileRevalidate: 10 })),
@@ -199,14 +188,14 @@ describe("the lifetime of a result", () => {
         ],
       },
     ],
-  ])("%s", async (_, field, { say, steps, random = 0.5 }) => {
-    const { clock, state, ...process } = createTimed(() => random);
+  ])("%s", async (_, field, { say, steps }) => {
+    const { clock, state, ...process } = createTimed();
     state.load = saying(say);
     for (const [ms, nth, outcome] of steps) {
       await clock.advance(ms);
       const { data, errors } = await process.ask(`{ ${field} { nth } }`);
       await settle();
-      if (nth === undefined) expect(errors?.[0]?.message).toBe("the source is away");
+      if (nth === undefined) expect(errors?.[0]?.message).toBe(AWAY);
       else expect(data?.[field]).toEqual({ nth });
       const served = process.events.findLast(({ name }) => name === "entry.served");
       if (outcome !== undefined) expect(served).toMatchObject({ outcome });
@@ -236,10 +225,7 @@ describe("the lifetime of a result", () => {
 
   it("is at most negativeMaxAge for null", async () => {
     const { clock, state, ...process } = createTimed();
-    state.load = (control, nth) => {
-      control.set({ maxAge: nth === 1 ? 30 : 5 });
-      return null;
-    };
+    state.load = (control, nth) => (control.set({ maxAge: nth === 1 ? 30 : 5 }), null);
     for (const ms of [0, 10_000, 5_000]) {
       await clock.advance(ms);
       await read(process, "missing");
@@ -248,12 +234,7 @@ describe("the lifetime of a result", () => {
   });
 
   it.each<[string, (control: ResultControl) => void, unknown, unknown]>([
-    [
-      "removes the value that it replaces if it is 0",
-      (control) => control.set({ maxAge: 0 }),
-      null,
-      "the source is away",
-    ],
+    ["removes the value that it replaces if it is 0", (control) => control.set({ maxAge: 0 }), null, AWAY],
     ["leaves the value that it replaces if it is skipped", (control) => control.skip(), { nth: 1 }, undefined],
   ])("%s", async (_, change, page, message) => {
     const { clock, state, ...process } = createTimed();
@@ -283,10 +264,10 @@ describe("a skipped result", () => {
   });
 
   it("does not make those who wait in other processes load one after the other", async () => {
-    const store = memoryStore();
-    const shared = memoryWorld(() => store);
-    const processes = [createProcess(shared), createProcess(shared), createProcess(shared)];
-    const gates = processes.map(() => gate());
+    const shared = memoryWorld();
+    const [first, ...others] = [createProcess(shared), createProcess(shared), createProcess(shared)] as const;
+    const processes = [first, ...others];
+    const gates = processes.map(gate);
     let running = 0;
     for (const [index, { state }] of processes.entries())
       state.load = async (control, nth) => {
@@ -295,7 +276,6 @@ describe("a skipped result", () => {
         await gates[index]?.passed;
         return { nth };
       };
-    const [first, ...others] = processes as [ReturnType<typeof createProcess>, ...ReturnType<typeof createProcess>[]];
     const waiting = [read(first, "page")];
     await until("the first process loads", () => running === 1);
     waiting.push(...others.map((process) => read(process, "page")));
@@ -331,10 +311,7 @@ describe("a skipped result", () => {
   });
 
   it("does not reach a reader that begins when its load has ended, even if its lease has not been released yet", async () => {
-    for (const change of [
-      (control: ResultControl) => control.skip(),
-      (control: ResultControl) => control.set({ maxAge: 0 }),
-    ]) {
+    for (const change of [(c: ResultControl) => c.skip(), (c: ResultControl) => c.set({ maxAge: 0 })]) {
       const { passed, open } = gate();
       const inner = memoryStore();
       const store = overrideStore(inner, {
@@ -353,17 +330,14 @@ describe("a skipped result", () => {
 });
 
 it("a value with tags of its result is looked up without a load only while none of them has been invalidated", async () => {
-  const cache = createCache({ defaultScope: "PUBLIC" });
+  const { cache } = memoryWorld().bare();
   const batches: (readonly number[])[] = [];
-  const pages = cache.loader({
-    name: "Page",
-    maxAge: 60,
-    batch: async (ids: readonly number[], _context: object, { results }) => {
-      batches.push(ids);
-      for (const [index, id] of ids.entries()) results[index]?.set({ tags: [`Page:${id}`] });
-      return ids;
-    },
-  });
+  const batch = async (ids: readonly number[], _: object, { results }: BatchCall) => {
+    batches.push(ids);
+    for (const [index, id] of ids.entries()) results[index]?.set({ tags: [`Page:${id}`] });
+    return ids;
+  };
+  const pages = cache.loader({ name: "Page", maxAge: 60, batch });
   for (const id of [1, 2]) {
     await pages({}).load(id);
     await settle();
@@ -374,7 +348,6 @@ it("a value with tags of its result is looked up without a load only while none 
   await cache.invalidateTags(["Page:2"]);
   expect(await peek()).toBeUndefined();
   expect(batches).toEqual([[1], [2]]);
-  await cache.close();
 });
 
 describe("the control of a result reports mistakes", () => {
@@ -389,11 +362,10 @@ describe("the control of a result reports mistakes", () => {
   it("with what was expected, what was given, where, and how to correct it", async () => {
     const messageOfSet = (settings: unknown): Promise<string> =>
       messageOf(saying((control) => control.set(settings as never)));
+    const NEGATIVE =
+      "`Query.page`: set() of its result: `maxAge`: expected a number of at least 0 (seconds), got -1; omit it to keep what the policy says, or call skip() to store nothing";
     const messages: readonly (readonly [settings: unknown, message: string])[] = [
-      [
-        { maxAge: -1 },
-        "`Query.page`: set() of its result: `maxAge`: expected a number of at least 0 (seconds), got -1; omit it to keep what the policy says, or call skip() to store nothing",
-      ],
+      [{ maxAge: -1 }, NEGATIVE],
       [{ staleWhileRevalidate: Number.NaN }, "`staleWhileRevalidate`: expected"],
       [{ maxAge: Number.POSITIVE_INFINITY }, "got Infinity"],
       [{ maxAge: "5" }, 'got "5"'],
@@ -408,9 +380,7 @@ describe("the control of a result reports mistakes", () => {
   it("if it is used after the load has ended", async () => {
     const process = createProcess();
     let used: ResultControl | undefined;
-    process.state.load = saying((control) => {
-      used = control;
-    });
+    process.state.load = saying((control) => (used = control));
     await read(process, "page");
     const message = "`Query.page`: expected skip() before the load has ended, got a call after it";
     expect(() => used?.skip()).toThrow(message);
@@ -428,10 +398,7 @@ describe("the control of a result reports mistakes", () => {
 describe("the control of a result that is not cached", () => {
   it("has no effect in a field without a policy and in a load that bypasses the cache", async () => {
     const process = createProcess();
-    process.state.load = saying((control) => {
-      control.skip();
-      control.set({ maxAge: 5, tags: ["Author:7"] });
-    });
+    process.state.load = saying((control) => (control.skip(), control.set({ maxAge: 5, tags: ["Author:7"] })));
     expect(await read(process, "plain")).toEqual({ nth: 1 });
     const context = {};
     process.cache.override(context, "BYPASS");
@@ -441,13 +408,11 @@ describe("the control of a result that is not cached", () => {
   it("still refuses invalid settings", async () => {
     const process = createProcess();
     process.state.load = (control) => control.set({ maxAge: -1 });
-    expect((await process.ask("{ plain { nth } }")).errors?.[0]?.message).toContain(
-      "`Query.plain`: set() of its result",
-    );
+    expect(await messageOf(process.ask("{ plain { nth } }"))).toContain("`Query.plain`: set() of its result");
   });
 
   it("is there for each id of a loader with maxAge 0, and of a request that bypasses the cache", async () => {
-    const cache = createCache({ defaultScope: "PUBLIC" });
+    const { cache } = memoryWorld().bare();
     const seen: number[] = [];
     const batch = async (ids: readonly number[], _context: object, { results }: BatchCall): Promise<number[]> => {
       seen.push(results.length);
@@ -460,6 +425,5 @@ describe("the control of a result that is not cached", () => {
     cache.override(context, "BYPASS");
     await on?.(context).loadMany([1, 2, 3]);
     expect(seen).toEqual([2, 3]);
-    await cache.close();
   });
 });

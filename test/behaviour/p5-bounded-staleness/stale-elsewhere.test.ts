@@ -1,27 +1,30 @@
-import { FakeClock, gate, settle } from "@graphql-cached/testing";
-import { createCache, memoryStore } from "graphql-cached";
+import { gate, settle } from "@graphql-cached/testing";
 import type { Store } from "graphql-cached/store";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { withHeldWakes } from "../../support/held-wakes.js";
+import { timedWorld } from "../../support/world.js";
 
-/** Two processes with one function each, whose source answers once the test lets it, and fails if it is told to. */
-function twoProcesses({ hasMessages = true } = {}) {
-  const clock = new FakeClock();
-  const shared = memoryStore({ clock });
-  const source = { fails: false, hold: Promise.resolve() as Promise<unknown>, loads: 0 };
-  const open = (store: Store) => {
-    const cache = createCache({ store, prefix: "stale", defaultScope: "PUBLIC", testing: { clock, random: () => 0 } });
-    onTestFinished(() => cache.close());
-    const load = async (): Promise<number> => {
-      const nth = ++source.loads;
-      await source.hold;
-      if (source.fails) throw new Error("out of order");
-      return nth;
-    };
+/** Two processes with one function each, which have a value that has expired, and whose source fails from then on. */
+async function twoProcesses({ hasMessages = true } = {}) {
+  const world = timedWorld();
+  const source = { fails: false, hold: Promise.resolve(), loads: 0 };
+  const load = async (): Promise<number> => {
+    const nth = ++source.loads;
+    await source.hold;
+    if (source.fails) throw new Error("out of order");
+    return nth;
+  };
+  const start = (store: Store) => {
+    const { cache } = world.bare({ store, testing: { random: () => 0 } } as never);
     return cache.wrap({ name: "rate", load, maxAge: 10, staleIfError: 60 });
   };
-  const [one, other] = [open(shared), open(hasMessages ? shared : withHeldWakes(shared).store)];
-  return { clock, source, one, other };
+  const one = start(world.store());
+  const other = start(hasMessages ? world.store() : withHeldWakes(world.store()).store);
+  await one();
+  await settle();
+  await world.clock.advance(12_000);
+  source.fails = true;
+  return { clock: world.clock, source, one, other };
 }
 
 describe.each([
@@ -29,11 +32,7 @@ describe.each([
   ["by polling", false],
 ])("a reader that learns %s that the load of another process has failed", (_, hasMessages) => {
   it("is told that its value is stale, and how old it is", async () => {
-    const { clock, source, one, other } = twoProcesses({ hasMessages });
-    await one();
-    await settle();
-    await clock.advance(12_000);
-    source.fails = true;
+    const { clock, source, one, other } = await twoProcesses({ hasMessages });
     const loadGate = gate();
     source.hold = loadGate.passed;
     const first = one.read();
@@ -53,13 +52,8 @@ describe.each([
 });
 
 it("a reader whose lease request shows a failed refresh is told that its value is stale, and how old it is", async () => {
-  const { clock, source, one, other } = twoProcesses();
-  await one();
-  await settle();
-  await clock.advance(12_000);
-  source.fails = true;
+  const { one, other } = await twoProcesses();
   // Both read before one of them has the lease, and the load of that one fails before the other asks for it.
-  const [first, second] = await Promise.all([one.read(), other.read()]);
-  for (const { value, outcome, ageMs } of [first, second])
+  for (const { value, outcome, ageMs } of await Promise.all([one.read(), other.read()]))
     expect([value, outcome, ageMs]).toEqual([1, "staleIfError", 12_000]);
 });

@@ -1,9 +1,9 @@
-import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import { gate, settle } from "@graphql-cached/testing";
 import { GraphQLError } from "graphql";
-import { type BatchCall, memoryStore } from "graphql-cached";
-import { describe, expect, it } from "vitest";
+import type { BatchCall } from "graphql-cached";
+import { describe, expect, it, vi } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
-import { dataOf, memoryWorld } from "../../support/world.js";
+import { dataOf, messageOf, timedWorld } from "../../support/world.js";
 
 const typeDefs = (maxAge = 10) => /* GraphQL */ `
   type Query {
@@ -26,7 +26,8 @@ type BatchLoadFn = (ids: readonly number[], context: object, call: BatchCall) =>
 
 /** A process on a fake clock, with a source that counts its loads and can be held or made to fail. */
 function start({ random = (): number => 0.5, softTimeoutMs = undefined as number | undefined } = {}) {
-  const clock = new FakeClock();
+  const world = timedWorld();
+  const { clock } = world;
   const state = { loads: 0, hold: undefined as Promise<void> | undefined, failure: undefined as Error | undefined };
   const load = async (): Promise<number> => {
     const nth = ++state.loads;
@@ -37,17 +38,11 @@ function start({ random = (): number => 0.5, softTimeoutMs = undefined as number
   const byValue = (value: unknown, ...names: string[]) =>
     Object.fromEntries(names.map((name) => [name, async () => (await load(), value)]));
   const numbers = ["background", "foreground", "fallback", "forever", "early", "spread"].map((name) => [name, load]);
-  const resolvers = {
-    Query: {
-      ...Object.fromEntries(numbers),
-      ...byValue(null, "nothing", "gone", "missing", "short"),
-      ...byValue([], "none", "empty"),
-    },
-  };
-  const world = memoryWorld(() => memoryStore({ clock }));
+  const negative = { ...byValue(null, "nothing", "gone", "missing", "short"), ...byValue([], "none", "empty") };
+  const resolvers = { Query: { ...Object.fromEntries(numbers), ...negative } };
   const leases = softTimeoutMs === undefined ? {} : { leases: { softTimeoutMs } };
   const startProcess = (maxAge?: number, options = {}) =>
-    world.process(typeDefs(maxAge), resolvers, { testing: { clock, random }, ...leases, ...options });
+    world.process(typeDefs(maxAge), resolvers, { testing: { random }, ...leases, ...options });
   const process = startProcess();
   const { cache, ask } = process;
   const batch = async (ids: readonly number[]) => (await load(), ids.map(() => null));
@@ -109,7 +104,7 @@ describe("stale values", () => {
       expect(await read("gone")).toBeNull();
     }
     await clock.advance(4_000);
-    expect((await ask("{ gone }")).errors?.[0]?.message).toBe("the source is away");
+    expect(await messageOf(ask("{ gone }"))).toBe("the source is away");
   });
 
   it("are served when the load fails, and back off before the next load", async () => {
@@ -131,7 +126,7 @@ describe("stale values", () => {
     await settle();
     await cache.invalidate({ coordinate: "Query.fallback" });
     await open();
-    expect((await asked).errors?.[0]?.message).toBe("the source is away");
+    expect(await messageOf(asked)).toBe("the source is away");
   });
 
   it("are served at any age with neverExpires while they are rebuilt", async () => {
@@ -157,10 +152,9 @@ describe("stale values", () => {
   });
 
   it("stay when a load fails inside of another one, which has waited for a refresh that stored nothing", async () => {
-    const clock = new FakeClock();
-    const world = memoryWorld(() => memoryStore({ clock }));
+    const { clock, bare } = timedWorld();
     const start = (load: BatchLoadFn) => {
-      const { cache } = world.process("type Query { a: Int }", {}, { testing: { clock }, memory: false });
+      const { cache } = bare({ memory: false });
       const inner = cache.loader({ name: "Inner", maxAge: 10, staleWhileRevalidate: 60, batch: load });
       const outer = cache.wrap({ name: "Outer", maxAge: 60, load: () => inner({}).load(7) });
       return { read: () => inner({}).load(7), outer };
@@ -192,11 +186,8 @@ describe("stale values", () => {
   });
 
   it("stay when a load fails that is to store what was loaded for a caller with permission", async () => {
-    const clock = new FakeClock();
-    const { cache } = memoryWorld(() => memoryStore({ clock })).process("type Query { a: Int }", {}, {
-      testing: { clock },
-      memory: false,
-    } as never);
+    const { clock, bare } = timedWorld();
+    const { cache } = bare({ memory: false });
     const forbidden = new GraphQLError("not for you", { extensions: { code: "FORBIDDEN" } });
     const errors = [undefined, forbidden, forbidden, undefined, new Error("the source is away")];
     let loads = 0;
@@ -232,7 +223,7 @@ describe("stale values", () => {
 });
 
 describe("freshness", () => {
-  it.each<[what: string, field: string, freshMs: number, endsMs?: number]>([
+  it.each<[what: string, field: string, freshMs: number]>([
     ["null after negativeMaxAge", "nothing", 2_000],
     ["empty lists after negativeMaxAge", "none", 2_000],
     ["null after 10 s by default", "missing", 10_000],
@@ -302,11 +293,10 @@ describe("a value of a release with a longer maxAge", () => {
   it.each([undefined, 600])(
     "is fresh for as long as this release says, from the store and from memory, with maxAgeLimit %s",
     async (maxAgeLimit) => {
-      const clock = new FakeClock();
-      const world = memoryWorld(() => memoryStore({ clock }));
+      const { clock, bare } = timedWorld();
       let loads = 0;
       const release = (maxAge: number) => {
-        const { cache } = world.process("type Query { a: Int }", { Query: { a: () => 1 } }, { testing: { clock } });
+        const { cache } = bare();
         const limit = maxAgeLimit === undefined ? {} : { maxAgeLimit };
         const batch = async (ids: readonly number[]) => ids.map(() => ++loads);
         const films = cache.loader<number, number>({ name: "Film", maxAge, ...limit, batch });
@@ -334,4 +324,22 @@ describe("a value of a release with a longer maxAge", () => {
       expect([await shorter(), loads]).toEqual([[2, 10_000], 2]);
     },
   );
+});
+
+it("spreads the TTLs of values that are stored together, and shortens none of them", async () => {
+  const { bare, store } = timedWorld();
+  const storeValues = vi.spyOn(store(), "storeValues");
+  const draws = [0, 0.25, 0.5];
+  const { cache } = bare({ testing: { random: () => draws.shift() ?? 0 } });
+  const batch = async (ids: readonly number[]) => ids;
+  const numbers = cache.loader({ name: "Number", maxAge: 100, staleIfError: 10, jitter: 0.1, batch });
+  await numbers({}).loadMany([1, 2, 3]);
+  await cache.settled();
+  const [requests = []] = storeValues.mock.lastCall ?? [];
+  const lifetimes = requests.map(({ freshMs, ttlMs }) => ({ freshMs, ttlMs }));
+  expect(lifetimes).toEqual([
+    { freshMs: 100_000, ttlMs: 110_000 },
+    { freshMs: 97_500, ttlMs: 112_500 },
+    { freshMs: 95_000, ttlMs: 115_000 },
+  ]);
 });
