@@ -1,7 +1,6 @@
-import { gate, settle } from "@graphql-cached/testing";
-import { describe, expect, it } from "vitest";
-import { partsOf } from "../../../src/core/parts.js";
-import { dataOf, memoryWorld, type Process, type World } from "../../support/world.js";
+import { settle } from "@graphql-cached/testing";
+import { describe, expect, it, vi } from "vitest";
+import { dataOf, memoryWorld, type Process, pair, type World } from "../../support/world.js";
 
 class Ref {
   id: number;
@@ -18,20 +17,15 @@ const types = {
     keyOf: ({ id }: Ref) => String(id),
   },
 };
-const UNUSABLE = [expect.objectContaining({ error: expect.objectContaining({ code: "CACHED_KEY_UNUSABLE" }) })];
+const refusalsOf = ({ events }: Process) =>
+  events.flatMap((event) => (event.name === "value.refused" ? [event.error.code] : []));
 
 /** Starts a process with a loader whose value is its id as JSON. */
-function start(world: World, settings: object, batches: unknown[]) {
-  const typeDefs = "type Query { a: Int }";
-  const { cache, events } = world.process(typeDefs, {}, { types, storage: { storeTimeoutMs: 5_000 } } as never);
-  const items = cache.loader<never, string>({
-    name: "Item",
-    maxAge: 60,
-    batch: async (ids) => ids.map((id) => (batches.push(structuredClone(id)), JSON.stringify(id))),
-    ...settings,
-  });
-  const refused = () => events.filter(({ name }) => name === "value.refused");
-  return { items, refused, drain: () => partsOf(cache, "test").drain() };
+function start(world: World, settings: object, batches: string[]) {
+  const process = world.bare({ types, storage: { storeTimeoutMs: 5_000 } } as never);
+  const toText = (id: unknown): string => batches[batches.push(JSON.stringify(id)) - 1] as string;
+  const batch = async (ids: readonly never[]) => ids.map(toText);
+  return { ...process, items: process.cache.loader<never, string>({ name: "Item", maxAge: 60, batch, ...settings }) };
 }
 
 describe("an id that the caller changes after load", () => {
@@ -44,13 +38,10 @@ describe("an id that the caller changes after load", () => {
   ];
   const keyFn = { cacheKeyFn: ({ id }: Ref) => id };
   const changeId = (id: Ref) => (id.id = 2);
+  const clear = (id: { of: object[] }) => (id.of = [{}]);
   it.each<Case>([
     ["an object reaches the batch as it was", () => ({ id: 1 }), changeId],
-    [
-      "a nested list reaches the batch as it was",
-      () => ({ of: [{ id: 1 }] }),
-      (id: { of: object[] }) => (id.of = [{}]),
-    ],
+    ["a nested list reaches the batch as it was", () => ({ of: [{ id: 1 }] }), clear],
     ["a list that grows reaches the batch as it was", () => [1], (id: number[]) => id.push(2)],
     [
       "an object with `cacheKeyFn` reaches the batch as it was",
@@ -64,37 +55,29 @@ describe("an id that the caller changes after load", () => {
     ["an instance that stays as it is is stored", () => new Ref(1), () => undefined],
   ])("%s", async (_, make, change, isRefused = false, settings = {}) => {
     const shared = memoryWorld();
-    const batches: unknown[] = [];
+    const batches: string[] = [];
     const first = start(shared, settings, batches);
     const id = make() as never;
     const value = first.items({}).load(id);
     change(id);
     const [changed, unchanged] = [JSON.stringify(id), JSON.stringify(make())];
     expect(await value).toBe(isRefused ? changed : unchanged);
-    await first.drain();
-    expect(
-      await start(shared, settings, batches)
-        .items({})
-        .load(make() as never),
-    ).toBe(unchanged);
-    expect(batches.map((batch) => JSON.stringify(batch))).toEqual(isRefused ? [changed, unchanged] : [unchanged]);
-    expect(first.refused()).toEqual(isRefused ? UNUSABLE : []);
+    await first.cache.settled();
+    const { items } = start(shared, settings, batches);
+    expect(await items({}).load(make() as never)).toBe(unchanged);
+    expect(batches).toEqual(isRefused ? [changed, unchanged] : [unchanged]);
+    expect(refusalsOf(first)).toEqual(isRefused ? ["CACHED_KEY_UNUSABLE"] : []);
   });
 });
 
 it("an id of which nothing changes reaches the batch with its types, and the loader of another request by reference to none of them", async () => {
-  const { cache } = memoryWorld().process("type Query { a: Int }", {});
-  const ids: unknown[] = [];
-  const hold = gate();
-  const batch = async (given: readonly unknown[]) => (ids.push(...given), await hold.passed, given.map(() => 1));
-  const items = cache.loader<unknown, number>({ name: "Item", maxAge: 60, batch });
+  const batch = vi.fn(async (ids: readonly unknown[]) => ids.map(() => 1));
+  const items = memoryWorld().bare().cache.loader<unknown, number>({ name: "Item", maxAge: 60, batch });
   const bare = Object.assign(Object.create(null) as object, { id: 1 });
   const binary = [Buffer.from("a"), new Uint8Array([1])];
   const given = [bare, new Date(1), ...binary, new Map([["a", [1]]]), new Set([1]), [undefined, null]];
-  const loads = items({}).loadMany(given);
-  while (ids.length < given.length) await settle();
-  hold.open();
-  await loads;
+  await items({}).loadMany(given);
+  const ids = batch.mock.calls.flatMap(([some]) => some);
   expect(ids).toStrictEqual(given);
   expect(Object.getPrototypeOf(ids[0])).toBe(null);
   expect(Buffer.isBuffer(ids[2])).toBe(true);
@@ -111,13 +94,13 @@ it("an argument that another resolver changes before the load is no longer that 
     find: (_: unknown, { filter }: Args) => filter.of,
     changes: (_: unknown, { filter }: Args) => (filter.of += 1),
   };
-  const [first, second] = [0, 1].map(() => world.process(typeDefs, { Query })) as [Process, Process];
+  const [first, second] = pair(() => world.process(typeDefs, { Query }));
   const read = ({ ask }: Process, more = ""): Promise<unknown> =>
     dataOf(ask(`query ($filter: Filter) { find(filter: $filter) ${more} }`, {}, { filter: { of: 1 } }));
   expect(await read(first, "changes(filter: $filter)")).toEqual({ find: 2, changes: 2 });
-  for (let more = 0; more < 20; more++) await settle();
+  await first.cache.settled();
   expect(await read(second)).toEqual({ find: 1 });
-  expect(first.events.filter(({ name }) => name === "value.refused")).toEqual(UNUSABLE);
+  expect(refusalsOf(first)).toEqual(["CACHED_KEY_UNUSABLE"]);
 });
 
 it.each<[what: string, settings: string, more: object]>([
@@ -130,9 +113,9 @@ it.each<[what: string, settings: string, more: object]>([
   async (_, settings, more) => {
     const world = memoryWorld();
     const typeDefs = `
-    type Query { item: Item }
-    type Item { id: ID name: String @cached(maxAge: 60${settings}) moves: Boolean }
-  `;
+      type Query { item: Item }
+      type Item { id: ID name: String @cached(maxAge: 60${settings}) moves: Boolean }
+    `;
     type Item = { id: number; slug: string; of?: { id: number } };
     const resolvers = {
       Query: { item: () => structuredClone({ id: 1, slug: "one", ...more }) },
@@ -145,11 +128,11 @@ it.each<[what: string, settings: string, more: object]>([
         },
       },
     };
-    const [first, second] = [0, 1].map(() => world.process(typeDefs, resolvers)) as [Process, Process];
+    const [first, second] = pair(() => world.process(typeDefs, resolvers));
     expect(await dataOf(first.ask("{ item { name moves } }"))).toEqual({ item: { name: "item two", moves: true } });
-    for (let nth = 0; nth < 20; nth++) await settle();
+    await first.cache.settled();
     expect(await dataOf(second.ask("{ item { name } }"))).toEqual({ item: { name: "item one" } });
-    expect(first.events.filter(({ name }) => name === "value.refused")).toEqual(UNUSABLE);
+    expect(refusalsOf(first)).toEqual(["CACHED_KEY_UNUSABLE"]);
   },
 );
 

@@ -94,11 +94,10 @@ describe("the tags of a result", () => {
   it.each(["Part:7:front", "Locale:en:front"])(
     "contain arguments and context as they were before the load: %s",
     async (tag) => {
-      const process = start();
-      const { cache, outcomes, read } = process;
+      const { cache, events, outcomes, read } = start();
       const readPart = () => read("{ part(id: 7) { name } }", { locale: "en" });
       await readPart();
-      await waitForStores(process);
+      await waitForStores({ events });
       await readPart();
       await cache.invalidateTags([tag]);
       await readPart();
@@ -107,11 +106,10 @@ describe("the tags of a result", () => {
   );
 
   it("contain arguments as they were before the load of a refresh job", async () => {
-    const process = start();
-    const { cache, jobs, outcomes, read } = process;
+    const { cache, events, jobs, outcomes, read } = start();
     const readSwr = () => read("{ swr(id: 7) { name } }");
     await readSwr();
-    await waitForStores(process);
+    await waitForStores({ events });
     await cache.invalidate({ coordinate: "Query.swr", args: { id: 7 } }, { soft: true });
     await readSwr();
     await settle();

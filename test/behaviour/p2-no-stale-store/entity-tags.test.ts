@@ -1,11 +1,20 @@
 import { runInNewContext } from "node:vm";
-import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
+import { gate, settle } from "@graphql-cached/testing";
 import { GraphQLScalarType } from "graphql";
-import { type CacheOptions, memoryStore } from "graphql-cached";
+import type { CacheOptions } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import type { ReadReport } from "../../../src/core/tier/request/request.js";
-import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
+import {
+  dataOf,
+  memoryWorld,
+  onEachStore,
+  type Process,
+  pair,
+  timedWorld,
+  type World,
+  waitForStores,
+} from "../../support/world.js";
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -64,12 +73,7 @@ function films(count = 2) {
     Movie: { critics: ({ id }: Args) => load(`critics ${id}`, starsOf(id)), broken: fail("broken") },
     Mutation: {
       rate,
-      rateAll: (): unknown => [
-        null,
-        new Error("not found"),
-        Promise.reject(new Error("rejected")),
-        rate(0, { id: "7" }),
-      ],
+      rateAll: () => [null, new Error("not found"), Promise.reject(new Error("rejected")), rate(0, { id: "7" })],
       rateOf: (_: unknown, args: Args) => ({ movie: rate(_, args) }),
       add: rate,
       fail: (_: unknown, args: Args): unknown => rate(_, args) && fail("failed")(),
@@ -82,15 +86,13 @@ function films(count = 2) {
   return { resolvers, loads };
 }
 
-const ON = { entityTags: true };
+interface Options extends CacheOptions<never> {
+  readonly world?: World;
+}
 
-function start(
-  sdl: string,
-  resolvers: object,
-  { world = memoryWorld(), ...options }: CacheOptions<never> & { world?: World } = {},
-): Process {
+function start(sdl: string, resolvers: object, { world = memoryWorld(), ...options }: Options = {}): Process {
   const identify = ((context: { user?: string }) => context.user) as never;
-  return world.process(sdl, resolvers, { identify, ...options }, ON);
+  return world.process(sdl, resolvers, { identify, ...options }, { entityTags: true });
 }
 
 /** Asks, and waits until what was loaded is stored. */
@@ -100,16 +102,6 @@ async function read(process: Process, source: string): Promise<unknown> {
   return data;
 }
 
-/** A logger that keeps its lines. */
-function log() {
-  const lines: string[] = [];
-  const logger = {
-    info: (line: string) => void lines.push(`info ${line}`),
-    warn: (line: string) => void lines.push(`warn ${line}`),
-  };
-  return { lines, logger };
-}
-
 const CACHED = "{ movies { stars } }";
 const moviesWith = (stars: number) => ({ movies: [{ stars }, { stars: 1 }] });
 
@@ -117,10 +109,7 @@ onEachStore("entity tags", (world) => {
   it("let a mutation invalidate what it returns, wherever it is cached, in every process", async () => {
     const shared = world();
     const source = films();
-    const [reader, writer] = [0, 1].map(() => start(typeDefs, source.resolvers, { world: shared })) as [
-      Process,
-      Process,
-    ];
+    const [reader, writer] = pair(() => start(typeDefs, source.resolvers, { world: shared }));
     const QUERY =
       "{ seven: movie(id: 7) { stars } eight: movie(id: 8) { stars } movies { stars } director(id: 3) { movies { stars } } rating { movie { stars } } }";
     await dataOf(reader.ask(QUERY, {}));
@@ -142,21 +131,16 @@ onEachStore("entity tags", (world) => {
     const { passed, open } = gate();
     const source = films();
     const { movies } = source.resolvers.Query;
-    let isHeld = true;
     source.resolvers.Query.movies = async () => {
       const value = movies();
-      if (isHeld) await passed;
+      await passed;
       return value;
     };
     const shared = world();
-    const [reader, writer] = [0, 1].map(() => start(typeDefs, source.resolvers, { world: shared })) as [
-      Process,
-      Process,
-    ];
+    const [reader, writer] = pair(() => start(typeDefs, source.resolvers, { world: shared }));
     const early = dataOf(reader.ask(CACHED, {}));
     await expect.poll(() => source.loads).toEqual(["movies"]);
     await dataOf(writer.ask('mutation { rate(id: "7") { stars } }'));
-    isHeld = false;
     open();
     expect(await early).toEqual(moviesWith(1));
     await waitForStores(reader);
@@ -200,14 +184,13 @@ describe("a mutation with entity tags", () => {
   });
 
   it("succeeds while the store is unavailable, and invalidates when it is back", async () => {
-    const store = chaosStore(memoryStore());
-    const clock = new FakeClock();
-    const process = start(typeDefs, films().resolvers, { world: memoryWorld(() => store), testing: { clock } });
+    const world = timedWorld();
+    const process = start(typeDefs, films().resolvers, { world });
     await read(process, CACHED);
-    store.chaos.mode = "throws";
+    world.chaos.mode = "throws";
     expect(await read(process, 'mutation { rate(id: "7") { stars } }')).toEqual({ rate: { stars: 2 } });
-    store.chaos.mode = undefined;
-    await clock.advance(60_000 / 4);
+    world.chaos.mode = undefined;
+    await world.clock.advance(15_000);
     expect(await read(process, CACHED)).toEqual(moviesWith(2));
   });
 
@@ -224,11 +207,10 @@ describe("a mutation with entity tags", () => {
     // Large values are compressed in the thread pool.
     const shelf = [{ id: 7, stars: 1, title: "Metropolis".repeat(50_000) }];
     source.resolvers.Query.movies = () => {
-      const change = async (): Promise<void> => {
+      void (async () => {
         for (let job = 0; job < 100; job++) await undefined;
         shelf.length = 0;
-      };
-      void change();
+      })();
       return shelf;
     };
     const process = start(typeDefs, source.resolvers, { storage: { compressAboveBytes: 1 } });
@@ -273,48 +255,51 @@ describe("a mutation with entity tags", () => {
 
   it("costs no further round trip on a hit", async () => {
     for (const entityTags of [false, true]) {
-      const store = chaosStore(memoryStore());
-      const world = memoryWorld(() => store);
-      const process = world.process(typeDefs, films().resolvers, { identify: () => 1 }, { entityTags });
+      const { process: startProcess, chaos } = timedWorld();
+      const process = startProcess(typeDefs, films().resolvers, { identify: () => 1 }, { entityTags });
       await read(process, CACHED);
-      store.chaos.calls.clear();
+      chaos.calls.clear();
       await read(process, CACHED);
-      expect([...store.chaos.calls]).toEqual([["read", 1]]);
+      expect([...chaos.calls]).toEqual([["read", 1]]);
     }
   });
 });
 
 /** A schema with one cached field and one mutation, whose values are given. */
 function exchange(types: string, cached: () => unknown, changed: () => unknown, resolvers: object = {}) {
-  const { lines, logger } = log();
   let loads = 0;
-  const clock = new FakeClock();
+  const world = timedWorld();
   const process = start(
     `type Query { cached: Cached @cached(maxAge: 60) } type Mutation { change: Changed } ${types}`,
     { Query: { cached: () => (loads++, cached()) }, Mutation: { change: changed }, ...resolvers },
-    { logger, testing: { clock } },
+    { world },
   );
+  const { warnings } = process;
+  const change = () => process.ask("mutation { change { __typename } }", {});
   /** Returns whether the mutation invalidates the cached value. */
   const isInvalidated = async (): Promise<boolean> => {
     await process.ask("{ cached { __typename } }", {});
     await settle();
     await process.ask("{ cached { __typename } }", {});
     expect(loads).toBe(1);
-    let isOver = false;
-    const changing = process.ask("mutation { change { __typename } }", {}).finally(() => {
-      isOver = true;
-    });
+    const changing = change();
     await settle();
-    if (!isOver) await clock.advance(10_000);
+    // A promise that never settles is waited for.
+    await world.clock.advance(10_000);
     await changing;
     await process.ask("{ cached { __typename } }", {});
     return loads === 2;
   };
-  return { isInvalidated, lines, process };
+  return { isInvalidated, change, warnings };
 }
 
 const MOVIE =
   "type Cached { movie: Movie } type Changed { movie: Movie movies: [Movie] } type Movie { id: ID self: Movie }";
+
+const seven = { movie: { id: 7 } };
+const failToRead = (message = "no connection"): never => {
+  throw new Error(message);
+};
 
 describe("an entity is recognised", () => {
   class Model {
@@ -335,7 +320,6 @@ describe("an entity is recognised", () => {
     movie.self = movie;
     return { movie };
   };
-  const seven = { movie: { id: 7 } };
 
   const same: Readonly<Record<string, readonly [cached: unknown, changed: () => unknown]>> = {
     "by a number and by a string": [seven, () => ({ movie: { id: "7" } })],
@@ -355,9 +339,8 @@ describe("an entity is recognised", () => {
   };
   for (const [what, [cached, changed]] of Object.entries(same))
     it(what, async () => {
-      const { isInvalidated, lines } = exchange(MOVIE, () => cached, changed);
-      expect(await isInvalidated()).toBe(true);
-      expect(lines.filter((line) => line.startsWith("warn"))).toEqual([]);
+      const { isInvalidated, warnings } = exchange(MOVIE, () => cached, changed);
+      expect([await isInvalidated(), warnings]).toEqual([true, []]);
     });
 
   const other: Readonly<Record<string, readonly [changed: () => unknown, warning?: string]>> = {
@@ -370,10 +353,7 @@ describe("an entity is recognised", () => {
       "`Mutation.change`: entityTags: expected the entities at `Changed.movie`, got a promise of a getter; they are not invalidated; return them as objects, or name their tags in @invalidates",
     ],
     "in a getter that fails, which is reported": [
-      () =>
-        withGetter(() => {
-          throw new Error("no connection");
-        }),
+      () => withGetter(() => failToRead()),
       "expected the entities at `Changed.movie`, got an error (no connection)",
     ],
     "in an object with a method then, which is reported": [
@@ -392,30 +372,29 @@ describe("an entity is recognised", () => {
   };
   for (const [what, [changed, warning]] of Object.entries(other))
     it(`not ${what}`, async () => {
-      const { isInvalidated, lines, process } = exchange(MOVIE, () => seven, changed);
+      const { isInvalidated, change, warnings } = exchange(MOVIE, () => seven, changed);
       expect(await isInvalidated()).toBe(false);
-      const warnings = (): string[] => lines.filter((line) => line.startsWith("warn"));
-      expect(warnings()).toEqual(warning === undefined ? [] : [expect.stringContaining(warning)]);
-      if (what.includes("never settles")) return;
-      await process.ask("mutation { change { __typename } }", {});
-      expect(warnings()).toHaveLength(warning === undefined ? 0 : 1);
+      if (!what.includes("never settles")) await change();
+      expect(warnings).toEqual(warning === undefined ? [] : [expect.stringContaining(warning)]);
     });
 
   it("in values that are 20,000 levels deep", async () => {
     let movie: Record<string, unknown> = { id: 7 };
     for (let level = 0; level < 20_000; level++) movie = { level, next: movie };
     const types = "type Cached { movie: Movie } type Changed { movie: Movie } type Movie { id: ID next: Movie }";
-    const changed = () => ({ movie });
-    const { isInvalidated } = exchange(types, () => seven, changed);
+    const { isInvalidated } = exchange(
+      types,
+      () => seven,
+      () => ({ movie }),
+    );
     expect(await isInvalidated()).toBe(true);
   });
 
   it("not inside custom scalars, nor below fields with a resolver", async () => {
-    const JSONScalar = new GraphQLScalarType({ name: "JSON" });
     const types =
       "scalar JSON type Cached { movie: Movie } type Changed { data: JSON child: Movie } type Movie { id: ID }";
     const changed = () => ({ data: { __typename: "Movie", id: 7 }, child: { id: 7 } });
-    const resolvers = { JSON: JSONScalar, Changed: { child: () => null } };
+    const resolvers = { JSON: new GraphQLScalarType({ name: "JSON" }), Changed: { child: () => null } };
     const { isInvalidated } = exchange(types, () => seven, changed, resolvers);
     expect(await isInvalidated()).toBe(false);
   });
@@ -433,17 +412,16 @@ describe("an entity is recognised", () => {
 
 it("a place where a mutation cannot look into its results is reported once, although each error has another message", async () => {
   let rows = 0;
-  const changed = () =>
-    Object.defineProperty({}, "movie", {
-      get: () => {
-        throw new Error(`the movie of row ${++rows} was not loaded`);
-      },
-    });
-  const { lines, process } = exchange(MOVIE, () => ({ movie: { id: 7 } }), changed);
-  for (let n = 0; n < 3; n++) await process.ask("mutation { change { __typename } }", {});
-  expect(rows).toBe(3);
-  expect(lines.filter((line) => line.startsWith("warn"))).toEqual([
-    expect.stringContaining("got an error (the movie of row 1 was not loaded); they are not invalidated"),
+  const get = (): never => failToRead(`the movie of row ${++rows} was not loaded`);
+  const { change, warnings } = exchange(
+    MOVIE,
+    () => seven,
+    () => Object.defineProperty({}, "movie", { get }),
+  );
+  for (let n = 0; n < 3; n++) await change();
+  expect([rows, warnings]).toEqual([
+    3,
+    [expect.stringContaining("got an error (the movie of row 1 was not loaded); they are not invalidated")],
   ]);
 });
 
@@ -454,20 +432,16 @@ function revokedList(): unknown {
   return proxy;
 }
 
-const failToRead = (): never => {
-  throw new Error("no connection");
-};
-
 it.each<[what: string, movies: () => unknown]>([
-  ["a list whose iterator cannot be made", () => ({ [Symbol.iterator]: failToRead })],
-  ["a list whose iterator fails", () => ({ [Symbol.iterator]: () => ({ next: failToRead }) })],
+  ["a list whose iterator cannot be made", () => ({ [Symbol.iterator]: () => failToRead() })],
+  ["a list whose iterator fails", () => ({ [Symbol.iterator]: () => ({ next: () => failToRead() }) })],
   ["a list behind a revoked Proxy", revokedList],
 ])("a mutation invalidates what it returns beside %s, which is reported once", async (_, movies) => {
   const changed = () => ({ movie: { id: 7 }, movies: movies() });
-  const { isInvalidated, lines } = exchange(MOVIE, () => ({ movie: { id: 7 } }), changed);
-  expect(await isInvalidated()).toBe(true);
-  expect(lines.filter((line) => line.startsWith("warn"))).toEqual([
-    expect.stringContaining("expected the entities at `Changed.movies`, got an error ("),
+  const { isInvalidated, warnings } = exchange(MOVIE, () => seven, changed);
+  expect([await isInvalidated(), warnings]).toEqual([
+    true,
+    [expect.stringContaining("expected the entities at `Changed.movies`, got an error (")],
   ]);
 });
 
@@ -584,21 +558,17 @@ describe("a value with many entities", () => {
 
   it("keeps the tags of the types with fewer entities", async () => {
     const { process, loads } = many();
-    for (const [mutation, count] of [
-      ["write(id: 60)", 1],
-      ["write(id: 59)", 2],
-      ["rate(id: 5000)", 3],
-    ] as const) {
+    for (const [nth, mutation] of ["write(id: 60)", "write(id: 59)", "rate(id: 5000)"].entries()) {
       await read(process, MIXED);
       await read(process, `mutation { ${mutation} { id } }`);
       await read(process, MIXED);
-      expect(loads).toHaveLength(count);
+      expect(loads).toHaveLength(nth + 1);
     }
   });
 
   it("invalidates each of them if a mutation returns it", async () => {
     const { process, loads } = many();
-    const readSome = async (): Promise<unknown> =>
+    const readSome = () =>
       read(process, "{ a: movie(id: 0) { id } b: movie(id: 500) { id } c: movie(id: 999) { id } }");
     await readSome();
     await read(process, "mutation { rateMany { id } }");

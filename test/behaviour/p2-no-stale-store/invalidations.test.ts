@@ -112,9 +112,8 @@ describe.each(kinds)("an invalidation of %s", (kind, { what, invalidate }) => {
     source.version = 2;
     store.chaos.mode = "throws";
     const unavailable = { code: "CACHED_STORE_UNAVAILABLE" };
-    await expect(invalidate(process.cache, "soft" in variant ? { soft: true } : undefined)).rejects.toMatchObject(
-      unavailable,
-    );
+    const options = "soft" in variant ? { soft: true } : undefined;
+    await expect(invalidate(process.cache, options)).rejects.toMatchObject(unavailable);
     store.chaos.mode = undefined;
     expect([await process.read(what), await process.read(what)]).toEqual([2, 2]);
     if (kind !== "everything") expect([await process.read("other"), source.loads]).toEqual([1, 4]);

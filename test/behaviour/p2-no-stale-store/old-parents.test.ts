@@ -1,7 +1,7 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { losableStore } from "../../support/losable-store.js";
-import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";
+import { dataOf, memoryWorld, onEachStore, pair, type World } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -40,8 +40,15 @@ class Row {
   }
 }
 
-const labels = (title: string) => ({ movies: [{ label: `label of ${title}` }] });
-const copies = (title: string) => ({ movies: [{ copy: { title } }] });
+/** What a field of the movie is if it is made of a row with this title. */
+const IN_MOVIE = {
+  label: (title: string) => ({ label: `label of ${title}` }),
+  "copy { title }": (title: string) => ({ copy: { title } }),
+  "self { title }": (title: string) => ({ self: { title } }),
+  "inside { movie { title } }": (title: string) => ({ inside: { movie: { title } } }),
+} as const;
+const labels = (title: string) => ({ movies: [IN_MOVIE.label(title)] });
+const copies = (title: string) => ({ movies: [IN_MOVIE["copy { title }"](title)] });
 const LABELS = "{ movies { label } }";
 const COPIES = "{ movies { copy { title } } }";
 
@@ -90,10 +97,7 @@ function shop(world: World) {
     },
     Model: { label },
   };
-  const [first, second] = [0, 1].map(() => world.process(typeDefs, resolvers, { identify: () => null })) as [
-    Process,
-    Process,
-  ];
+  const [first, second] = pair(() => world.process(typeDefs, resolvers, { identify: () => null }));
   const rename = async (): Promise<void> => {
     row = new Row("new");
     await second.cache.invalidateTags(["Movie:7"]);
@@ -124,17 +128,17 @@ async function expectNew({ first, second }: ReturnType<typeof shop>, query: stri
 }
 
 onEachStore("values that are made of their parent", (world) => {
-  it.each<[string, string, (title: string) => unknown]>([
-    ["reads a property of it", "label", (title) => `label of ${title}`],
-    ["derives its tag from the value", "copy { title }", (title) => ({ title })],
-    ["returns it", "self { title }", (title) => ({ title })],
-    ["returns it inside of another object", "inside { movie { title } }", (title) => ({ movie: { title } })],
-  ])(
+  it.each([
+    ["reads a property of it", "label"],
+    ["derives its tag from the value", "copy { title }"],
+    ["returns it", "self { title }"],
+    ["returns it inside of another object", "inside { movie { title } }"],
+  ] as const)(
     "does not serve a value of a resolver that %s, which was invalidated before the load and after the parent was read",
-    async (_, field, valueIn) => {
+    async (_, field) => {
       const site = shop(world());
       const query = `{ movies { ${field} } }`;
-      const movies = (title: string) => ({ movies: [{ [field.split(" ")[0] as string]: valueIn(title) }] });
+      const movies = (title: string) => ({ movies: [IN_MOVIE[field](title)] });
       const goOn = await site.begin(query, { isTold: true });
       expect((await goOn())[0]).toMatchObject({ data: movies("old") });
       await expectNew(site, query, movies("new"));
@@ -241,17 +245,15 @@ describe("a value that is made of an old parent", () => {
   });
 
   it.each([
-    ["label", (title: string) => `label of ${title}`],
-    ["copy { title }", (title: string) => ({ title })],
+    [LABELS, labels],
+    [COPIES, copies],
   ])(
     "is not stored if an empty store has taken the place of the one that had the invalidation: %s",
-    async (field, valueIn) => {
+    async (query, movies) => {
       for (const behindMs of [0, 60_000]) {
         const clock = new FakeClock();
         const { store, lose } = losableStore(clock);
         const site = shop(memoryWorld(() => store));
-        const query = `{ movies { ${field} } }`;
-        const movies = (title: string) => ({ movies: [{ [field.split(" ")[0] as string]: valueIn(title) }] });
         await dataOf(site.first.ask("{ unrelated }"));
         await clock.advance(1_000);
         const goOn = await site.begin(query);

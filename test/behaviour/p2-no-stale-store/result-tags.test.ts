@@ -5,7 +5,7 @@ import { partsOf } from "../../../src/core/parts.js";
 import type { ReadReport } from "../../../src/core/tier/request/request.js";
 import { overrideStore } from "../../support/override-store.js";
 import { fleet, type Shop, Source } from "../../support/shop.js";
-import { dataOf, memoryWorld, onEachStore, waitForStores } from "../../support/world.js";
+import { dataOf, memoryWorld, onEachStore, pair, waitForStores } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -27,7 +27,7 @@ const QUERY = "{ movies { id version } }";
 it("20,000 tags of one value cost one read for a hit, also in a process that has not read it, and each of them invalidates it", async () => {
   const { store, world } = fleet(0);
   const { state, resolvers } = moviesSource(20_000);
-  const [one, other] = [0, 1].map(() => world.process(typeDefs, resolvers)) as [Shop, Shop];
+  const [one, other] = pair(() => world.process(typeDefs, resolvers));
   await one.ask(QUERY);
   await waitForStores(one);
   // It learns of the head of the clock.
@@ -45,21 +45,16 @@ it("20,000 tags of one value cost one read for a hit, also in a process that has
   }
 });
 
-it.each(
-  ["found", "said", "listed"].flatMap((what) => [
-    [what, "fresh"],
-    [what, "kept for when its source fails"],
-  ]),
-)(
+const STATES = ["fresh", "kept for when its source fails"];
+it.each(["found", "said", "listed"].flatMap((what) => STATES.map((state) => [what, state])))(
   "a value that was invalidated by its tag is loaded once for each back-off while its source fails: %s, %s",
   async (what, state) => {
     const { clock, source, world } = fleet(0);
-    const start = () => source.start(world, { testing: { clock }, defaults: { staleIfError: 60 } });
-    const shops = [start(), start()];
-    await shops[0]?.read(what);
-    await shops[0]?.drain();
+    const shops = pair(() => source.start(world, { testing: { clock }, defaults: { staleIfError: 60 } }));
+    await shops[0].read(what);
+    await shops[0].drain();
     if (state !== "fresh") await clock.advance(601_000);
-    await shops[0]?.cache.invalidateTags(["Item:7"]);
+    await shops[0].cache.invalidateTags(["Item:7"]);
     source.error = new Error("the source is away");
     for (const loads of [2, 3]) {
       for (const { ask, drain } of [...shops, ...shops]) {
@@ -118,7 +113,7 @@ onEachStore("tags of a result that a process remembers", (world) => {
     const { state, result, resolvers } = moviesSource();
     // The test counts loads, so a busy machine must not make the store look unavailable.
     const options = { storage: { storeTimeoutMs: 5_000 } };
-    const [reader, writer] = [0, 1].map(() => shared.process(typeDefs, resolvers, options)) as [Shop, Shop];
+    const [reader, writer] = pair(() => shared.process(typeDefs, resolvers, options));
     await reader.ask(QUERY);
     await waitForStores(reader);
     await reader.ask(QUERY);
@@ -167,11 +162,7 @@ it.each([
     // The value is stored only after the test has invalidated its tag.
     const inner = world.store();
     const store = overrideStore(inner, {
-      async storeValues(requests) {
-        checked++;
-        await storing.passed;
-        return inner.storeValues(requests);
-      },
+      storeValues: async (requests) => (checked++, await storing.passed, inner.storeValues(requests)),
     });
     const source = new Source();
     const { cache, read } = source.start(world, { store, storage: { storeTimeoutMs: 60_000 } });
@@ -206,7 +197,7 @@ describe("a request of another process that waits for the load of an invalidated
     if (!isRemovable) store.remove = () => Promise.reject(new Error("read-only"));
     const world = memoryWorld(() => store);
     const source = new Source();
-    const [first, second] = [0, 1].map(() => source.start(world, { testing: { clock } })) as [Shop, Shop];
+    const [first, second] = pair(() => source.start(world, { testing: { clock } }));
     const held = source.hold();
     const loading = first.read("field");
     await settle();
@@ -256,27 +247,23 @@ onEachStore("keys with different numbers of tags, read by several requests in on
   const tagsOf = (id: number): string[] => Array.from({ length: id % 4 }, (_, nth) => `Pool:${(id + 3 * nth) % 7}`);
 
   it("are loaded again if one of their tags was invalidated, and no others are", async () => {
-    const process = world().process("type Query { now: Int }", {});
+    const { cache } = world().bare();
     const loaded: number[] = [];
     const batch = async (keys: readonly number[]) => (loaded.push(...keys), keys.map((key) => ({ key })));
-    const items = process.cache.loader({ name: "Item", maxAge: 60, tags: tagsOf, batch });
+    const items = cache.loader({ name: "Item", maxAge: 60, tags: tagsOf, batch });
+    const order = [...ids.flatMap((id) => [id, id]), ...ids.toReversed()];
     /** Two requests read each key one after the other, and a third one reads all in reverse order. Returns what was loaded. */
     const readAll = async (): Promise<number[]> => {
       const [one, two, three] = [items({}), items({}), items({})] as const;
-      const reads = [
-        ...ids.flatMap((id) => [one.load(id), two.load(id)]),
-        ...ids.toReversed().map((id) => three.load(id)),
-      ];
-      expect(await Promise.all(reads)).toEqual(
-        [...ids.flatMap((id) => [id, id]), ...ids.toReversed()].map((key) => ({ key })),
-      );
-      await partsOf(process.cache, "test").drain();
+      const reads = order.map((id, nth) => (nth >= 80 ? three : nth % 2 === 0 ? one : two).load(id));
+      expect(await Promise.all(reads)).toEqual(order.map((key) => ({ key })));
+      await cache.settled();
       return loaded.splice(0).toSorted((a, b) => a - b);
     };
     expect(await readAll()).toEqual(ids);
     for (const tag of ["Pool:0", "Pool:3", "Pool:6"]) {
       expect(await readAll()).toEqual([]);
-      await process.cache.invalidateTags([tag]);
+      await cache.invalidateTags([tag]);
       expect(await readAll()).toEqual(ids.filter((id) => tagsOf(id).includes(tag)));
     }
   });

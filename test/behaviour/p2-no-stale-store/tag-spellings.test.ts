@@ -1,7 +1,7 @@
-import { makeExecutableSchema } from "@graphql-tools/schema";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { dataOf, memoryWorld, type Process, type World, waitForStores } from "../../support/world.js";
+import { applyCached } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { listen, schemaOf } from "../../support/listen.js";
+import { dataOf, memoryWorld, type Process, pair, type World, waitForStores } from "../../support/world.js";
 
 /** Leading zeros of numbers do not count, nor does the case of anything. */
 const normalizeTag = (tag: string): string => tag.toLowerCase().replaceAll(/(?<=:)0+(?=\d)/g, "");
@@ -22,22 +22,23 @@ interface Args {
 }
 
 function start(world: World, isNormalized = true): Process {
-  const counts = [0, 0, 0, 0];
-  const movie =
-    (nth: number) =>
-    (_: unknown, { id }: Args) => ({ id: id.toLowerCase(), loads: ++(counts[nth] as number) });
-  const loaded = (_: unknown, { id }: Args, context: object) => loader(context).load(id);
-  const resolvers = {
-    Query: { movie: movie(0), found: movie(1), entity: movie(2), loaded },
-    Mutation: { rate: () => true },
+  const counter = () => {
+    let loads = 0;
+    return () => ++loads;
   };
+  const movie =
+    (count = counter()) =>
+    (_: unknown, { id }: Args) => ({ id: id.toLowerCase(), loads: count() });
+  const loaded = (_: unknown, { id }: Args, context: object) => loader(context).load(id);
+  const Query = { movie: movie(), found: movie(), entity: movie(), loaded };
   const options = isNormalized ? { invalidation: { normalizeTag } } : {};
-  const process = world.process(typeDefs, resolvers, options, { entityTags: true });
+  const process = world.process(typeDefs, { Query, Mutation: { rate: () => true } }, options, { entityTags: true });
+  const count = counter();
   const loader = process.cache.loader({
     name: "Movie",
     maxAge: 60,
     tags: (id) => [`Movie:${id}`],
-    batch: async (ids: readonly string[]) => ids.map(() => ++(counts[3] as number)),
+    batch: async (ids: readonly string[]) => ids.map(count),
   });
   return process;
 }
@@ -61,7 +62,7 @@ describe("spellings of tags that the option normalizeTag makes one", () => {
       "is reached by %s in another process, with tags of arguments, results, entities and loaders",
       async (name, call) => {
         const shared = memoryWorld();
-        const [reader, writer] = [start(shared), start(shared)];
+        const [reader, writer] = pair(() => start(shared));
         const query = `{ ${["movie", "found", "entity"].map((field) => `${field}(id: "${stored}") { loads }`).join(" ")} loaded(id: "${stored}") }`;
         const read = () => dataOf(reader.ask(query, {}));
         const all = (loads: number) => ({ movie: { loads }, found: { loads }, entity: { loads }, loaded: loads });
@@ -88,10 +89,7 @@ describe("spellings of tags that the option normalizeTag makes one", () => {
       `type Query { movies: [Movie!] @cached(maxAge: 60) }
        type Mutation { rate(id: ID!): Boolean @invalidates(tags: ["urn:movie:{$args.id}"]) }
        type Movie { id: ID! }`,
-      {
-        Query: { movies: () => (loads++, Array.from({ length: 101 }, (__, id) => ({ id }))) },
-        Mutation: { rate: () => true },
-      },
+      { Query: { movies: () => (loads++, Array.from({ length: 101 }, (__, id) => ({ id }))) } },
       { invalidation: { normalizeTag: (tag) => tag.replace(/^urn:movie:/, "Movie:") } },
       { entityTags: true },
     );
@@ -122,24 +120,16 @@ describe("spellings of tags that the option normalizeTag makes one", () => {
 });
 
 describe("normalizeTag", () => {
-  /** A cache with the option, and what it logs. */
-  function log(option: unknown) {
-    const lines: string[] = [];
-    const add = (line: string): void => void lines.push(line);
-    const invalidation = { normalizeTag: option as typeof normalizeTag };
-    const cache = createCache({ defaultScope: "PUBLIC", logger: { info: add, warn: add }, invalidation });
-    onTestFinished(() => cache.close());
-    return { cache, lines };
-  }
+  const startWith = (option: unknown) => listen({ invalidation: { normalizeTag: option as typeof normalizeTag } });
 
   it("does not have other spellings reported as mistakes", async () => {
-    const { cache, lines } = log(normalizeTag);
-    applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), cache);
-    lines.length = 0;
+    const { cache, warnings } = startWith(normalizeTag);
+    applyCached(schemaOf(typeDefs), cache);
+    warnings.length = 0;
     await cache.invalidateTags(["movie:7", "MOVIE:007"]);
-    expect(lines).toEqual([]);
+    expect(warnings).toEqual([]);
     await cache.invalidateTags(["Movie7"]);
-    expect(lines).toHaveLength(1);
+    expect(warnings).toHaveLength(1);
   });
 
   const fail = (): never => {
@@ -151,7 +141,7 @@ describe("normalizeTag", () => {
     ["returns an empty text", () => "", 'got ""'],
     ["returns nothing", () => undefined, "got undefined"],
   ])("is reported once if it %s, and the tags count as they are", async (_, mistaken, problem) => {
-    const { cache, lines } = log(mistaken);
+    const { cache, warnings } = startWith(mistaken);
     let loads = 0;
     const batch = async (ids: readonly number[]) => ids.map(() => ++loads);
     const loader = cache.loader({ name: "Movie", maxAge: 60, tags: (id) => [`Movie:${id}`], batch });
@@ -159,8 +149,8 @@ describe("normalizeTag", () => {
     expect(await loader({}).load(7)).toBe(1);
     await cache.invalidateTags(["Movie:7"]);
     expect(await loader({}).load(7)).toBe(2);
-    expect(lines).toEqual([
-      `graphql-cached: createCache: \`invalidation.normalizeTag\`: expected a function that returns a non-empty string, ${problem}; until then such tags count as they are`,
+    expect(warnings).toEqual([
+      `createCache: \`invalidation.normalizeTag\`: expected a function that returns a non-empty string, ${problem}; until then such tags count as they are`,
     ]);
   });
 });

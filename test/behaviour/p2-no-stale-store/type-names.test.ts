@@ -2,7 +2,15 @@ import { gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
 import { resultControl } from "graphql-cached";
 import { describe, expect, it } from "vitest";
-import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
+import {
+  dataOf,
+  memoryWorld,
+  onEachStore,
+  type Process,
+  pair,
+  type World,
+  waitForStores,
+} from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -43,12 +51,10 @@ function start(world: World, entityTags = true, options: object = {}) {
   type Info = [unknown, unknown, object, GraphQLResolveInfo];
   const controlled = loadOf("controlled", 1);
   const entity = (_: unknown, { id }: { id: string }) => ({ id });
+  const MANY = Array.from({ length: 101 }, (_, id) => ({ id }));
   const Query = {
     movie: loadOf("movie", { id: 7 }),
-    many: loadOf(
-      "many",
-      Array.from({ length: 101 }, (_, id) => ({ id })),
-    ),
+    many: loadOf("many", MANY),
     count: loadOf("count", 1),
     controlled: (...[, , , info]: Info) => (resultControl(info).set({ tags: ["Movie:7"] }), controlled()),
     loaded: (...[, , context]: Info) => loaded(context).load(7),
@@ -89,7 +95,7 @@ onEachStore("the name of a type as a tag", (world) => {
     ["@invalidates", ({ ask }) => ask("mutation { import }", {})],
   ])("invalidates every value with a tag of the type, in every process: %s", async (_, call) => {
     const shared = world();
-    const [reader, writer] = [start(shared), start(shared)];
+    const [reader, writer] = pair(() => start(shared));
     const queries = [...ALL, "person { id }", "titles"];
     await reader.read(...queries);
     await waitForStores(reader, queries.length);
@@ -99,7 +105,7 @@ onEachStore("the name of a type as a tag", (world) => {
 
   it.each(Object.entries(READS))("keeps a load that began before from being served later: %s", async (_, query) => {
     const shared = world();
-    const [reader, writer] = [start(shared), start(shared)];
+    const [reader, writer] = pair(() => start(shared));
     const open = reader.hold();
     const early = reader.read(query);
     await expect.poll(() => reader.loads).toHaveLength(1);

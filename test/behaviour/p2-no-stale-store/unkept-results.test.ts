@@ -1,13 +1,13 @@
-import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import { gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
-import { memoryStore, resultControl } from "graphql-cached";
+import { resultControl } from "graphql-cached";
 import { expect, it } from "vitest";
-import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";
+import { dataOf, onEachStore, type Process, timedWorld, type World } from "../../support/world.js";
 
 const PROCESSES = 12;
 
 /** Processes with one field. Its load returns what `load` does, once all processes wait for it. */
-function fleet(world: World, policy: string, load: (nth: number, info: GraphQLResolveInfo) => unknown, options = {}) {
+function fleet(world: World, policy: string, load: (nth: number, info: GraphQLResolveInfo) => unknown) {
   const loading = gate();
   let loads = 0;
   const item = async (...[, , , info]: [unknown, unknown, unknown, GraphQLResolveInfo]): Promise<unknown> => {
@@ -16,7 +16,7 @@ function fleet(world: World, policy: string, load: (nth: number, info: GraphQLRe
     return load(loads, info);
   };
   const typeDefs = `type Query { item: Item @cached(${policy}) } type Item { id: ID }`;
-  const processes = Array.from({ length: PROCESSES }, () => world.process(typeDefs, { Query: { item } }, options));
+  const processes = Array.from({ length: PROCESSES }, () => world.process(typeDefs, { Query: { item } }));
   const read = ({ ask }: Process) => dataOf(ask("{ item { id } }"));
   /** Asks all processes, the first one before the others. */
   const readAll = async (): Promise<unknown[]> => {
@@ -53,10 +53,9 @@ onEachStore("callers in other processes that wait for a load", (world) => {
 });
 
 it("a load that takes longer than its maxAge is reported, and those who wait for it get its result", async () => {
-  const clock = new FakeClock();
-  const world = memoryWorld(() => memoryStore({ clock }));
-  const load = async (id: number) => (await clock.advance(1_500), { id });
-  const { readAll, loads, processes } = fleet(world, "maxAge: 1", load, { testing: { clock } });
+  const world = timedWorld();
+  const load = async (id: number) => (await world.clock.advance(1_500), { id });
+  const { readAll, loads, processes } = fleet(world, "maxAge: 1", load);
   expect([await readAll(), loads()]).toEqual([all({ id: "1" }), 1]);
   const refused = processes.flatMap(({ events }) => events.filter(({ name }) => name === "value.refused"));
   expect(refused).toMatchObject([{ coordinate: "Query.item", error: { code: "CACHED_VALUE_EXPIRED" } }]);

@@ -1,7 +1,7 @@
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { applyCached } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { listen, schemaOf } from "../../support/listen.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -27,46 +27,31 @@ class Film {
 
 /** Executes `source` twice over resolvers that return `value` for every field, and returns what was logged about entities. */
 async function linesOf(operation: "query" | "mutation", field: string, value: () => unknown): Promise<string[]> {
-  const lines: string[] = [];
-  const cache = createCache({
-    defaultScope: "PUBLIC",
-    logger: { info: () => undefined, warn: (line) => lines.push(line) },
-    types: { Film: { is: (one) => one instanceof Film, encode: () => 0, decode: () => new Film() } },
-  });
-  const resolvers = {
-    [operation === "query" ? "Query" : "Mutation"]: { [field]: value },
-    Hit: { __resolveType: () => "Movie" },
-  };
-  const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache, {
-    entityTags: true,
-    idFields: { Rating: ["movieId", "userId"] },
-  });
-  lines.length = 0;
+  const types = { Film: { is: (one: unknown) => one instanceof Film, encode: () => 0, decode: () => new Film() } };
+  const { cache, warnings } = listen({ types });
+  const root = operation === "query" ? "Query" : "Mutation";
+  const source = schemaOf(typeDefs, { [root]: { [field]: value }, Hit: { __resolveType: () => "Movie" } });
+  const schema = applyCached(source, cache, { entityTags: true, idFields: { Rating: ["movieId", "userId"] } });
+  warnings.length = 0;
   for (let nth = 0; nth < 2; nth++)
     await graphql({ schema, source: `${operation} { ${field} { __typename } }`, contextValue: {} });
-  await cache.close();
-  return lines;
+  return warnings;
 }
 
+const UNKNOWN_TYPE = "an object without `__typename`, whose type is not known";
 const UNSEEN: readonly (readonly [what: string, field: string, value: () => unknown, at: string, got: string])[] = [
   ["without an id", "movie", () => ({ title: "Solaris" }), "X.movie", "an object without `id`"],
   ["whose id is null", "movie", () => ({ id: null }), "X.movie", "an object without `id`"],
   ["without an id in a list", "movies", () => [{ id: 7 }, {}], "X.movies", "an object without `id`"],
   [
-    "without one of the fields that identify it",
+    "without one of its id fields",
     "rating",
     () => ({ movieId: 7 }),
     "X.rating",
     "an object without `movieId` and `userId`",
   ],
   ["without an id in another object", "shown", () => ({ movie: {} }), "Shown.movie", "an object without `id`"],
-  [
-    "of a union whose type only resolveType knows",
-    "hit",
-    () => ({ id: 7 }),
-    "X.hit",
-    "an object without `__typename`, whose type is not known",
-  ],
+  ["of a union whose type only resolveType knows", "hit", () => ({ id: 7 }), "X.hit", UNKNOWN_TYPE],
   ["that a method of a class returns", "movie", () => new Film(), "Movie.sequel", "a method"],
 ];
 
@@ -74,12 +59,8 @@ describe.each(["query", "mutation"] as const)("an entity that a %s returns", (op
   const root = operation === "query" ? "Query" : "Mutation";
 
   it.each(UNSEEN)("is reported once if it is one %s", async (_, field, value, at, got) => {
-    const lines = await linesOf(operation, field, value);
-    expect(lines).toEqual([
-      expect.stringContaining(
-        `\`${root}.${field}\`: entityTags: expected the entities at \`${at.replace("X", root)}\`, got ${got}; `,
-      ),
-    ]);
+    const expected = `\`${root}.${field}\`: entityTags: expected the entities at \`${at.replace("X", root)}\`, got ${got}; `;
+    expect(await linesOf(operation, field, value)).toEqual([expect.stringContaining(expected)]);
   });
 
   it.each([
@@ -99,6 +80,6 @@ it.each([
   ["a function in place of an object", "movie", () => () => ({ id: 7 }), "Mutation.movie"],
 ])("an entity that a mutation returns by %s is reported once", async (_, field, value, at) => {
   expect(await linesOf("mutation", field, value)).toEqual([
-    `graphql-cached: \`Mutation.${field}\`: entityTags: expected the entities at \`${at}\`, got a method; they are not invalidated; return them as objects, or name their tags in @invalidates`,
+    `\`Mutation.${field}\`: entityTags: expected the entities at \`${at}\`, got a method; they are not invalidated; return them as objects, or name their tags in @invalidates`,
   ]);
 });

@@ -1,7 +1,7 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { fleet, type Shop, Source } from "../../support/shop.js";
-import { onEachStore } from "../../support/world.js";
+import { onEachStore, pair } from "../../support/world.js";
 
 const TAGS = { tags: ["Item:7"] };
 const TARGETS: Readonly<Record<string, readonly [what: string, target: object, isLate?: boolean]>> = {
@@ -21,7 +21,7 @@ onEachStore("cache.mutate", (world) => {
     async (_, [what, target, isLate]) => {
       const shared = world();
       const source = new Source();
-      const [writing, other] = [source.start(shared), source.start(shared)];
+      const [writing, other] = pair(() => source.start(shared));
       await writing.read(what);
       await writing.drain();
       const answer = await writing.cache.mutate(target, async () => {
