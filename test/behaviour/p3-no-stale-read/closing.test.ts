@@ -1,7 +1,7 @@
-import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
-import { memoryStore } from "graphql-cached";
+import { gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { dataOf, memoryWorld, type Process, waitForStores } from "../../support/world.js";
+import { overrideStore } from "../../support/override-store.js";
+import { dataOf, type Process, timedWorld, waitForStores } from "../../support/world.js";
 
 const typeDefs = `
   type Query { price: Int @cached(maxAge: 60, tags: ["Price"]) }
@@ -10,19 +10,24 @@ const typeDefs = `
 
 /** Two processes that have cached a price. `go` lets the change of the price end, or the command that invalidates it. */
 async function startShop({ holdInvalidations = true } = {}) {
-  const clock = new FakeClock();
+  const world = timedWorld();
   const go = gate();
   const source = { price: 1 };
-  const set = () => go.passed.then(() => Object.assign(source, { price: 2 }).price);
-  const shared = memoryStore({ clock });
-  const held = chaosStore(shared);
-  const append = held.appendClock.bind(held);
-  if (holdInvalidations)
-    held.appendClock = (records) => (records.length === 0 ? append([]) : go.passed.then(() => append(records)));
-  const world = memoryWorld(() => shared);
+  const change = (): number => {
+    source.price = 2;
+    return source.price;
+  };
+  const set = () => go.passed.then(change);
+  const inner = world.store();
+  const held = overrideStore(inner, {
+    appendClock: async (records) => {
+      if (holdInvalidations && records.length > 0) await go.passed;
+      return inner.appendClock(records);
+    },
+  });
   const resolvers = { Query: { price: () => source.price }, Mutation: { set } };
-  const closing = world.process(typeDefs, resolvers, { testing: { clock }, store: held });
-  const other = world.process(typeDefs, resolvers, { testing: { clock } });
+  const closing = world.process(typeDefs, resolvers, { store: held });
+  const other = world.process(typeDefs, resolvers);
   const read = async ({ ask }: Process = other): Promise<unknown> => dataOf(ask("{ price }"));
   await read(closing);
   await waitForStores(closing);
@@ -32,7 +37,7 @@ async function startShop({ holdInvalidations = true } = {}) {
     await closing.cache.close();
     isClosed = true;
   };
-  return { clock, go, source, set, closing, other, read, close, isClosed: () => isClosed };
+  return { clock: world.clock, go, change, set, closing, other, read, close, isClosed: () => isClosed };
 }
 
 type Shop = Awaited<ReturnType<typeof startShop>>;
@@ -40,13 +45,7 @@ type Shop = Awaited<ReturnType<typeof startShop>>;
 describe("a cache that is closed while a mutation is under way", () => {
   it.each<[string, (shop: Shop) => Promise<unknown>]>([
     ["an @invalidates mutation", ({ closing }) => closing.ask("mutation { set }")],
-    [
-      "a call of cache.invalidateTags",
-      ({ closing, source }) => {
-        source.price = 2;
-        return closing.cache.invalidateTags(["Price"]);
-      },
-    ],
+    ["a call of cache.invalidateTags", (shop) => (shop.change(), shop.closing.cache.invalidateTags(["Price"]))],
   ])("waits for %s, so that its invalidation is not lost", async (_, change) => {
     const shop = await startShop();
     const changing = change(shop);

@@ -1,22 +1,37 @@
-import { FakeClock, settle } from "@graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type Cache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
 import { losableStore } from "../../support/losable-store.js";
-import { memoryWorld, waitForStores } from "../../support/world.js";
+import { overrideStore } from "../../support/override-store.js";
+import { dataOf, memoryWorld, pair, waitForStores } from "../../support/world.js";
 
-/** A loader of two processes on one store, and one of a context that lives on, as that of a subscription does. */
+/**
+ * Two processes on one store with a loader each, the loaders of a context that lives on, as that of a subscription does,
+ * and a loader `Page`, which has no tags but those that its loads set.
+ */
 function start(maxAge = 60, own: object = {}, clock = new FakeClock(), store: Store = memoryStore({ clock })) {
   const world = memoryWorld(() => store);
-  const source = { value: 1, loads: 0 };
-  const batch = async (ids: readonly number[]) => ids.map(() => (source.loads++, source.value));
+  const source = { value: 1 as unknown, loads: [] as (readonly number[])[] };
+  const load = async (ids: readonly number[]) => (source.loads.push(ids), ids.map(() => source.value));
   const startProcess = () => {
-    const process = world.process("type Query { unused: Int }", {}, { testing: { clock } });
-    const loader = process.cache.loader({ name: "Value", maxAge, tags: (id) => [`Value:${id}`], batch, ...own });
-    return { ...process, loader };
+    const sdl = 'type Query { a: Int } type Mutation { rate(id: ID!): Int @invalidates(tags: ["Value:{$args.id}"]) }';
+    const rate = () => (source.value = 2);
+    const process = world.process(sdl, { Mutation: { rate } }, { testing: { clock } });
+    const { cache } = process;
+    const loader = cache.loader({ name: "Value", maxAge, tags: (id) => [`Value:${id}`], batch: load, ...own });
+    const pages = cache.loader({
+      name: "Page",
+      maxAge,
+      batch: (ids: readonly number[], _context: object, { results }) => {
+        for (const [index, id] of ids.entries()) results[index]?.set({ tags: [`Page:${id}`] });
+        return load(ids);
+      },
+    });
+    return { ...process, loader, pages };
   };
-  const here = startProcess();
-  return { clock, source, values: here.loader({}), here, elsewhere: startProcess() };
+  const [here, elsewhere] = pair(startProcess);
+  return { clock, source, values: here.loader({}), here, elsewhere };
 }
 
 /** Expects that `value` is remembered for `ms`, and then the one that the source has by now. */
@@ -29,27 +44,88 @@ async function expectKept({ clock, source, values }: ReturnType<typeof start>, m
   expect(await values.load(1)).toBe(2);
 }
 
-/** What keeps a request from having a key for an id. */
-const WITHOUT_KEY: Readonly<Record<string, { readonly own: object; readonly isBypassed: boolean }>> = {
-  "the request bypasses the cache": { own: {}, isBypassed: true },
-  "no key can be made of its id": {
-    own: {
-      cacheKeyFn: () => {
-        throw new Error("no key");
-      },
-    },
-    isBypassed: false,
-  },
-};
+const INVALIDATIONS: readonly (readonly [by: string, invalidate: (cache: Cache) => Promise<void>])[] = [
+  ["by id", (cache) => cache.invalidate({ loader: "Value", id: 1 })],
+  ["as a whole", (cache) => cache.invalidate({ loader: "Value" })],
+  ["by tag", (cache) => cache.invalidateTags(["Value:1"])],
+  ["with everything", (cache) => cache.clear()],
+  ["by a write", (cache) => cache.mutate({ tags: ["Value:1"] }, () => undefined)],
+];
+
+describe("a loader in the request that invalidates", () => {
+  it("reads again what an @invalidates mutation concerns, and only that", async () => {
+    const { here, source } = start();
+    const context = {};
+    expect(await here.loader(context).loadMany([1, 8])).toEqual([1, 1]);
+    await dataOf(here.ask("mutation { rate(id: 1) }", context));
+    expect(await here.loader(context).loadMany([1, 8])).toEqual([2, 1]);
+    expect(await here.loader(context).load(1)).toBe(2);
+    expect(source.loads).toEqual([[1, 8], [1]]);
+  });
+
+  it.each(INVALIDATIONS)("reads again what was invalidated %s", async (_, invalidate) => {
+    const { source, values, here } = start();
+    expect(await values.load(1)).toBe(1);
+    source.value = 2;
+    await invalidate(here.cache);
+    expect(await values.load(1)).toBe(2);
+  });
+
+  it("reads again what was invalidated softly, once it is refreshed", async () => {
+    const { source, values, here } = start();
+    expect(await values.load(1)).toBe(1);
+    source.value = 2;
+    await here.cache.invalidateTags(["Value:1"], { soft: true });
+    await expect.poll(() => here.loader({}).load(1)).toBe(2);
+    expect(await values.load(1)).toBe(2);
+  });
+
+  it("reads again what was read while the invalidation was under way", async () => {
+    const clock = new FakeClock();
+    const inner = memoryStore({ clock });
+    const held = gate();
+    const appendClock: Store["appendClock"] = async (records) => {
+      if (records.length > 0) await held.passed;
+      return inner.appendClock(records);
+    };
+    const { source, values, here } = start(60, {}, clock, overrideStore(inner, { appendClock }));
+    await here.loader({}).load(1);
+    await waitForStores(here);
+    source.value = 2;
+    const invalidated = here.cache.invalidateTags(["Value:1"]);
+    // Its own process uses nothing older from then on, although the store has not confirmed.
+    expect(await values.load(1)).toBe(2);
+    source.value = 3;
+    held.open();
+    await invalidated;
+    expect(await values.load(1)).toBe(3);
+  });
+
+  it.each([
+    ["has", "here"],
+    ["in another process has", "elsewhere"],
+  ] as const)("reads again what was invalidated by a tag that its load %s set", async (_, where) => {
+    const { source, here, [where]: loading } = start();
+    await loading.pages({}).load(7);
+    await waitForStores(loading);
+    const values = here.pages({});
+    expect(await values.load(7)).toBe(1);
+    source.value = 2;
+    await here.cache.invalidateTags(["Page:7"]);
+    expect(await values.load(7)).toBe(2);
+  });
+
+  it("keeps what the request has primed after the invalidation", async () => {
+    const { values, here } = start();
+    expect(await values.load(1)).toBe(1);
+    await here.cache.invalidateTags(["Value:1"]);
+    expect(await values.prime(1, 100).load(1)).toBe(100);
+  });
+});
 
 describe("a loader whose context outlives its request", () => {
-  it.each<[string, (cache: Cache) => Promise<void>]>([
-    ["id", (cache) => cache.invalidate({ loader: "Value", id: 1 })],
-    ["loader", (cache) => cache.invalidate({ loader: "Value" })],
-    ["tag", (cache) => cache.invalidateTags(["Value:1"])],
-    ["everything", (cache) => cache.clear()],
-  ])(
-    "does not remember a value once this process knows that another one has invalidated it: by %s",
+  it.each(INVALIDATIONS)(
+    "does not remember a value once this process knows that another one has invalidated it: %s",
     async (_, invalidate) => {
       const { source, values, here, elsewhere } = start();
       expect(await values.load(1)).toBe(1);
@@ -86,36 +162,32 @@ describe("a loader whose context outlives its request", () => {
     await expectKept(start(1), 1_000);
   });
 
-  it("counts the maxAge from the start of the load, not from when it has asked", async () => {
-    const site = start(10);
-    const { clock, elsewhere } = site;
-    await elsewhere.loader({}).load(1);
-    await waitForStores(elsewhere);
-    await clock.advance(9_000);
-    await expectKept(site, 1_000);
-  });
-
-  it("counts it so for a value in memory", async () => {
-    const site = start(10);
-    const { clock, here } = site;
-    await here.loader({}).load(1);
-    await waitForStores(here);
-    await clock.advance(9_000);
-    await expectKept(site, 1_000);
-  });
+  it.each([
+    ["the store", "elsewhere"],
+    ["memory", "here"],
+  ] as const)(
+    "counts the maxAge from the start of the load, not from when it has asked, for a value in %s",
+    async (_, where) => {
+      const site = start(10);
+      await site[where].loader({}).load(1);
+      await waitForStores(site[where]);
+      await site.clock.advance(9_000);
+      await expectKept(site, 1_000);
+    },
+  );
 
   it("remembers a value with a shorter lifetime of its own no longer than that", async () => {
     const site = start(60, { negativeMaxAge: 5 });
-    site.source.value = null as never;
+    site.source.value = null;
     await expectKept(site, 5_000, null);
   });
 
   it("remembers a value without a lifetime for a second, and a failure for the maxAge", async () => {
     const site = start(60, { negativeMaxAge: 0 });
     const { clock, source, values } = site;
-    source.value = null as never;
+    source.value = null;
     await expectKept(site, 1_000, null);
-    source.value = new Error("no value") as never;
+    source.value = new Error("no value");
     await expect(values.load(3)).rejects.toThrow("no value");
     source.value = 4;
     await clock.advance(59_999);
@@ -157,12 +229,18 @@ describe("a loader whose context outlives its request", () => {
     await elsewhere.cache.invalidateTags(["Value:4"]);
     await here.loader({}).load(2);
     expect(values.load(1)).toBe(first);
-    expect(source.loads).toBe(2);
+    expect(source.loads).toEqual([[1], [2]]);
   });
 
-  it.each(Object.entries(WITHOUT_KEY))(
+  const throwNoKey = (): never => {
+    throw new Error("no key");
+  };
+  it.each([
+    ["the request bypasses the cache", true, {}],
+    ["no key can be made of its id", false, { cacheKeyFn: throwNoKey }],
+  ])(
     "does not remember what it has read without a key once something is invalidated, or its maxAge is over: %s",
-    async (_, { own, isBypassed }) => {
+    async (_, isBypassed, own) => {
       const { clock, source, here } = start(10, own);
       const context = {};
       if (isBypassed) here.cache.override(context, "BYPASS");

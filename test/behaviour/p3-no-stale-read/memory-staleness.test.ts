@@ -10,13 +10,11 @@ import { all, fleetOn } from "./watched-store.js";
 const MEMORY = { memory: { maxStalenessMs: 2_000 } };
 
 /** A process whose memory counts for two seconds and has all values, and others. `isTold`: whether it gets messages. */
-async function start({ isTold = true, make = memoryStore }: { isTold?: boolean; make?: typeof memoryStore } = {}) {
+async function start({ isTold = true, adapt = (store: Store) => store } = {}) {
   const clock = new FakeClock();
-  const store = chaosStore(make({ clock }));
-  const fleet = fleetOn(
-    memoryWorld(() => store),
-    { isTold },
-  );
+  const store = chaosStore(adapt(memoryStore({ clock })));
+  const world = memoryWorld(() => store);
+  const fleet = fleetOn(world, { isTold });
   const startOne = (options: object = {}) => fleet.start({ testing: { clock }, ...options });
   const one = startOne(MEMORY);
   await one.warm();
@@ -124,26 +122,21 @@ describe("memory that counts for two seconds", () => {
   it("does not serve a value that was invalidated between its read and the reply", async () => {
     const held = gate();
     let isHeld = false;
-    const make = (options: object): Store => {
-      const store = memoryStore(options);
-      const { read } = store;
-      return Object.assign(store, {
-        read: async (keys: readonly string[]) => {
-          const reply = await read.call(store, keys);
-          if (isHeld && keys.length > 0) {
-            isHeld = false;
-            await held.passed;
-          }
+    const adapt = (store: Store): Store =>
+      overrideStore(store, {
+        read: async (keys) => {
+          const reply = await store.read(keys);
+          if (isHeld && keys.length > 0) await held.passed;
           return reply;
         },
       });
-    };
-    const { source, one, other, readMemory } = await start({ isTold: false, make: make as typeof memoryStore });
+    const { source, one, other, readMemory } = await start({ isTold: false, adapt });
     await one.read("tagged");
     await settle();
     isHeld = true;
     const asked = one.read("tagged");
     await settle();
+    isHeld = false;
     source.version = 2;
     await other.cache.invalidateTags(["Item:7"]);
     held.open();

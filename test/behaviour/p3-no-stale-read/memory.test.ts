@@ -5,25 +5,23 @@ import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { sharedServer } from "../../support/shared-servers.js";
 import { KINDS } from "../../support/shop.js";
-import { dataOf, memoryWorld, type Process, redisWorld, type World, waitForStores } from "../../support/world.js";
+import { dataOf, memoryWorld, type Process, pair, redisWorld, type World, waitForStores } from "../../support/world.js";
 import { all, fleetOn, watch } from "./watched-store.js";
 
 const WORLDS: readonly (readonly [string, () => Promise<World>])[] = [
   ["the memory store", async () => memoryWorld()],
   ["Redis", redisWorld],
 ];
-const write = (what: string) => ({
-  what,
-  invalidate: (cache: Cache) => cache.mutate({ tags: ["Item:7"] }, () => undefined),
-});
-const kinds = Object.entries({ ...KINDS, "a write": write("tagged"), "a write to a result": write("found") });
+const invalidate = (cache: Cache) => cache.mutate({ tags: ["Item:7"] }, () => undefined);
+const WRITES = { "a write": { what: "tagged", invalidate }, "a write to a result": { what: "found", invalidate } };
+const kinds = Object.entries({ ...KINDS, ...WRITES });
 
 describe.each(WORLDS)("Values in memory, on %s", (_, createWorld) => {
   it.each(kinds)(
     "are not served to a request that begins after another process has invalidated %s, without any message",
     async (_name, { what, invalidate }) => {
       const { source, start } = fleetOn(await createWorld());
-      const [one, other] = [start(), start()];
+      const [one, other] = pair(start);
       for (let version = 1; version <= 4; version++) {
         expect(await one.read(what)).toBe(version);
         await one.drain();
@@ -37,8 +35,7 @@ describe.each(WORLDS)("Values in memory, on %s", (_, createWorld) => {
   );
 
   it("are served on if something else was invalidated", async () => {
-    const { start } = fleetOn(await createWorld());
-    const [one, other] = [start(), start()];
+    const [one, other] = pair(fleetOn(await createWorld()).start);
     await one.warm();
     await other.cache.invalidateTags(["Item:8"]);
     expect(await one.isInMemory()).toBe(true);
@@ -46,7 +43,7 @@ describe.each(WORLDS)("Values in memory, on %s", (_, createWorld) => {
 
   it("are what the process has loaded itself, once the store has confirmed them, and they count from their leases", async () => {
     const { source, start } = fleetOn(await createWorld());
-    const [one, other] = [start(), start()];
+    const [one, other] = pair(start);
     const stored = gate();
     one.hold.stores = stored.passed;
     expect(await one.readAll()).toEqual(all(1));
@@ -64,7 +61,7 @@ describe.each(WORLDS)("Values in memory, on %s", (_, createWorld) => {
 
   it("are no longer served when they were invalidated softly, while the store serves them as stale", async () => {
     const { source, start } = fleetOn(await createWorld());
-    const [one, other] = [start(), start()];
+    const [one, other] = pair(start);
     await one.warm();
     source.version = 2;
     await other.cache.invalidateTags(["Item:7"], { soft: true });
@@ -190,7 +187,7 @@ describe("Values in memory", () => {
       onTestFinished(async () => void (await admin.quit()));
       const keysOf = (): Promise<string[]> => admin.keys(`*${world.prefix}*`);
       const { source, start } = fleetOn(world);
-      const [one, other] = [start(), start()];
+      const [one, other] = pair(start);
       await other.cache.invalidateTags(["Item:9"]);
       await one.warm();
       const dump = async (key: string) => [key, (await admin.dumpBuffer(key)) as Buffer] as const;

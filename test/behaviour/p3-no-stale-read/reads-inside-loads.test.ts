@@ -1,36 +1,38 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import { type FakeClock, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLObjectType, GraphQLResolveInfo } from "graphql";
 import { memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { abortSignal, client } from "../../support/client.js";
 import { executeWithSignal } from "../../support/execution-signal.js";
 import { withoutMessages } from "../../support/without-messages.js";
-import { dataOf, memoryWorld, type World } from "../../support/world.js";
+import { dataOf, memoryWorld, pair, timedWorld, type World } from "../../support/world.js";
 
 type Load = (context: object, id?: number) => Promise<number>;
 type Resolve = (source: unknown, args: never, context: object, info: GraphQLResolveInfo) => unknown;
 type Batch = (ids: readonly number[], context: object) => Promise<readonly (number | Error)[]>;
 
+/** A resolver that reads the product. */
+const reading =
+  (load: Load): Resolve =>
+  (_, __, context) =>
+    load(context);
+
 const TAGS = ["Product:7"];
 const TAGGED = '@cached(maxAge: 60, tags: ["Product:7"])';
 
-interface ProcessOptions {
-  readonly batch: Batch;
-  /** Settings of the loader. */
-  readonly settings?: object;
-  readonly [option: string]: unknown;
-}
-
-/** A process whose resolvers read products by a loader. */
+/** A process whose resolvers read products by a loader, of which `policy` is more settings. */
 function start(
   world: World,
-  typeDefs: string,
+  sdl: string,
   resolversOf: (load: Load) => object,
-  { batch, settings, ...options }: ProcessOptions,
+  batch: Batch,
+  policy = {},
+  options = {},
 ) {
   const load: Load = (context, id = 7) => products(context).load(id);
-  const process = world.process(typeDefs, resolversOf(load), options);
-  const products = process.cache.loader({ name: "Product", maxAge: 60, tags: () => TAGS, batch, ...settings });
+  const process = world.process(sdl, resolversOf(load), options);
+  const products = process.cache.loader({ name: "Product", maxAge: 60, tags: () => TAGS, batch, ...policy });
   return { ...process, products };
 }
 
@@ -51,23 +53,17 @@ function createShop(
 ) {
   const world = memoryWorld();
   const source = { price: 100 };
-  const [begun, go] = [gate(), gate()];
+  const [begun, go] = pair(gate);
   const typeDefs = `
     type Query { now: Int base: Int ${TAGGED} slow: Offer offer: Offer }
     type Offer { price: Int @cached(maxAge: 60, key: [], tags: ["Product:7"]) }
   `;
   const resolversOf = (load: Load) => {
-    const product: Resolve = (_, __, context) => load(context);
-    const slow = async () => {
-      begun.open();
-      await go.passed;
-      return {};
-    };
+    const slow = async () => (begun.open(), await go.passed, {});
     const price: Resolve = (_, __, context, info) => read(load, context, info);
-    return { Query: { now: product, base: product, slow, offer: () => ({}) }, Offer: { price } };
+    return { Query: { now: reading(load), base: reading(load), slow, offer: () => ({}) }, Offer: { price } };
   };
-  const batch: Batch = async (ids) => ids.map(() => source.price);
-  const [one, two] = [start(world, typeDefs, resolversOf, { batch }), start(world, typeDefs, resolversOf, { batch })];
+  const [one, two] = pair(() => start(world, typeDefs, resolversOf, async (ids) => ids.map(() => source.price)));
   return { one, two, begun, go, source };
 }
 
@@ -121,19 +117,21 @@ describe("a load", () => {
   });
 
   it("reads an id once together with the loads of its request that have begun with it, however long that takes", async () => {
-    const clock = new FakeClock();
+    const world = timedWorld();
     const ready = gate();
     const calls: (readonly number[])[] = [];
+    const sumOf =
+      (load: Load) =>
+      async (_: unknown, { n }: { n: number }, context: object) =>
+        n + (await load(context));
     const { ask } = start(
-      memoryWorld(() => memoryStore({ clock })),
+      world,
       "type Query { sum(n: Int!): Int @cached(maxAge: 60) }",
-      (load) => ({
-        Query: { sum: async (_: unknown, { n }: { n: number }, context: object) => n + (await load(context)) },
-      }),
-      { batch: async (ids) => (calls.push(ids), await ready.passed, [...ids]), testing: { clock } },
+      (load) => ({ Query: { sum: sumOf(load) } }),
+      async (ids) => (calls.push(ids), await ready.passed, [...ids]),
     );
     const sums = dataOf(ask("{ one: sum(n: 1) two: sum(n: 2) three: sum(n: 3) }", {}));
-    await passSecond(clock);
+    await passSecond(world.clock);
     ready.open();
     expect([await sums, calls]).toEqual([{ one: 8, two: 9, three: 10 }, [[7]]]);
   });
@@ -143,18 +141,15 @@ describe("a load", () => {
     const { schema } = start(
       memoryWorld(),
       "type Query { one: Int @cached(maxAge: 60) two: Int @cached(maxAge: 60) }",
-      (load) => {
-        const product: Resolve = (_, __, context) => load(context);
-        return { Query: { one: product, two: product } };
-      },
-      { batch: async (ids) => (await ready.passed, [...ids]) },
+      (load) => ({ Query: { one: reading(load), two: reading(load) } }),
+      async (ids) => (await ready.passed, [...ids]),
     );
     const context = {};
-    const controller = new AbortController();
-    const one = executeWithSignal(schema, "{ one }", context, controller.signal);
-    const two = executeWithSignal(schema, "{ two }", context, new AbortController().signal);
+    const leaving = client();
+    const one = executeWithSignal(schema, "{ one }", context, leaving.signal);
+    const two = executeWithSignal(schema, "{ two }", context, client().signal);
     await settle();
-    controller.abort(new Error("the execution has ended"));
+    leaving.hangUp();
     await one;
     ready.open();
     expect(await dataOf(two)).toEqual({ two: 7 });
@@ -181,15 +176,11 @@ describe("a load", () => {
 
   it("does not store what is in memory for two seconds, which may not know yet of an invalidation", async () => {
     let price = 100;
-    const store = withoutMessages(memoryStore());
-    const world = memoryWorld(() => store);
+    const world = memoryWorld(() => withoutMessages(memoryStore()));
+    const resolversOf = (load: Load) => ({ Query: { price: reading(load) } });
+    const batch: Batch = async (ids) => ids.map(() => price);
     const startShop = (options: object) =>
-      start(
-        world,
-        `type Query { price: Int ${TAGGED} }`,
-        (load) => ({ Query: { price: ((_, __, context) => load(context)) satisfies Resolve } }),
-        { batch: async (ids) => ids.map(() => price), ...options },
-      );
+      start(world, `type Query { price: Int ${TAGGED} }`, resolversOf, batch, {}, options);
     const [one, two] = [startShop({ memory: { maxStalenessMs: 2_000 } }), startShop({})];
     await one.products({}).load(7);
     await settle();
@@ -204,17 +195,16 @@ describe("a load", () => {
   });
 
   it("that asks its own loader for another id of its batch gets the value of a load of its own", async () => {
-    const clock = new FakeClock();
     const calls: (readonly number[])[] = [];
     const batch: Batch = async (ids, context) => {
       calls.push(ids);
       const two = ids.includes(1) ? await products(context).load(2) : 0;
       return ids.map((id) => id + two);
     };
-    const world = memoryWorld(() => memoryStore({ clock }));
-    const { products } = start(world, "type Query { unused: Int }", () => ({}), { batch, testing: { clock } });
+    const world = timedWorld();
+    const { products } = start(world, "type Query { unused: Int }", () => ({}), batch);
     const both = products({}).loadMany([1, 2]);
-    await passSecond(clock);
+    await passSecond(world.clock);
     expect([await both, calls]).toEqual([
       [3, 4],
       [[1, 2], [2]],
@@ -223,37 +213,25 @@ describe("a load", () => {
 
   it("that ends without waiters is not stored as a failure of another load that has joined it", async () => {
     const world = memoryWorld();
-    const [ready, joined] = [gate(), gate()];
+    const [ready, joined] = pair(gate);
     let shared: Promise<number> | undefined;
-    const startOne = () =>
-      start(
-        world,
-        "type Query { first: Int @cached(maxAge: 60) second: Int @cached(maxAge: 60) }",
-        (load) => ({
-          Query: {
-            first: (_: unknown, __: unknown, context: object) => {
-              shared = load(context);
-              return shared;
-            },
-            // As with a memo of the user: it waits for what the load of another field has begun.
-            second: (_: unknown, __: unknown, { isRetry = false }: { isRetry?: boolean }) => {
-              joined.open();
-              return isRetry ? 8 : shared;
-            },
-          },
-        }),
-        {
-          batch: async (ids) => (await ready.passed, [...ids]),
-          loads: { abortSignal: ({ signal }: { signal?: AbortSignal }) => signal },
-        },
+    const resolversOf = (load: Load) => {
+      const first: Resolve = (_, __, context) => (shared = load(context));
+      // As with a memo of the user: it waits for what the load of another field has begun.
+      const second = (_: unknown, __: unknown, { isRetry }: { isRetry?: boolean }) => (
+        joined.open(), isRetry ? 8 : shared
       );
-    const [one, two] = [startOne(), startOne()];
-    const controller = new AbortController();
-    const first = one.ask("{ first }", { signal: controller.signal });
+      return { Query: { first, second } };
+    };
+    const sdl = "type Query { first: Int @cached(maxAge: 60) second: Int @cached(maxAge: 60) }";
+    const batch: Batch = async (ids) => (await ready.passed, [...ids]);
+    const [one, two] = pair(() => start(world, sdl, resolversOf, batch, {}, { loads: { abortSignal } }));
+    const { signal, hangUp } = client();
+    const first = one.ask("{ first }", { signal });
     await settle();
     const second = one.ask("{ second }", {});
     await joined.passed;
-    controller.abort(new Error("the client has gone"));
+    hangUp();
     await Promise.all([first, second]);
     await settle();
     for (const { ask } of [one, two]) expect(await dataOf(ask("{ second }", { isRetry: true }))).toEqual({ second: 8 });
@@ -263,29 +241,27 @@ describe("a load", () => {
 
 describe("a stale value that a load reads", () => {
   function createField(refresh: "BACKGROUND" | "FOREGROUND" = "BACKGROUND") {
-    const clock = new FakeClock();
+    const world = timedWorld();
     const source = { price: 100, calls: 0, error: undefined as Error | undefined, ready: Promise.resolve() };
+    const batch: Batch = async (ids) => {
+      source.calls++;
+      await source.ready;
+      if (source.error !== undefined) throw source.error;
+      return ids.map(() => source.price);
+    };
     const process = start(
-      memoryWorld(() => memoryStore({ clock })),
+      world,
       `type Query { price: Int @cached(maxAge: 600, staleWhileRevalidate: 600, refresh: ${refresh}, tags: ["Product:7"]) }`,
-      (load) => ({ Query: { price: ((_, __, context) => load(context)) satisfies Resolve } }),
-      {
-        batch: async (ids) => {
-          source.calls++;
-          await source.ready;
-          if (source.error !== undefined) throw source.error;
-          return ids.map(() => source.price);
-        },
-        settings: { maxAge: 600, staleWhileRevalidate: 600, refresh },
-        testing: { clock },
-      },
+      (load) => ({ Query: { price: reading(load) } }),
+      batch,
+      { maxAge: 600, staleWhileRevalidate: 600, refresh },
     );
     const price = async (): Promise<unknown> => {
       const data = (await dataOf(process.ask("{ price }", {}))) as { readonly price: unknown };
       await settle();
       return data.price;
     };
-    return { ...process, clock, source, price };
+    return { ...process, clock: world.clock, source, price };
   }
 
   it.each(["BACKGROUND", "FOREGROUND"] as const)(
