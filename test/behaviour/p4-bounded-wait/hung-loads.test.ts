@@ -1,11 +1,12 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import { gate, settle } from "@graphql-cached/testing";
 import type { ExecutionResult, GraphQLResolveInfo } from "graphql";
-import { CachedError, memoryStore, type RefreshJob } from "graphql-cached";
+import { CachedError, type RefreshJob } from "graphql-cached";
 import { afterEach, describe, expect, it } from "vitest";
+import { abortSignal, client, HUNG_UP } from "../../support/client.js";
 import { compiledPath } from "../../support/programs.js";
-import { memoryWorld } from "../../support/world.js";
+import { pair, timedWorld } from "../../support/world.js";
 
 const hanging: (() => void)[] = [];
 // Lets the loads end before the caches are closed.
@@ -33,8 +34,7 @@ interface Hanging {
 
 /** Processes with a field, a loader and a function that load from one source. */
 function createHanging({ hung, isIgnorant = false, policy = {}, loads = {}, leases = {} }: Hanging) {
-  const clock = new FakeClock();
-  const world = memoryWorld(() => memoryStore({ clock }));
+  const { clock, process: startProcess } = timedWorld();
   const source = { signals: [] as AbortSignal[], reasons: [] as unknown[] };
   const load = (signal: AbortSignal): Promise<number> => {
     const nth = source.signals.push(signal);
@@ -53,18 +53,13 @@ function createHanging({ hung, isIgnorant = false, policy = {}, loads = {}, leas
   const start = (own: object = {}) => {
     const a = (...[, , , info]: [unknown, unknown, unknown, GraphQLResolveInfo]) =>
       load((info as unknown as { getAbortSignal(): AbortSignal }).getAbortSignal());
-    const process = world.process(`type Query { a: Int @cached(${inSdl.join(", ")}) }`, { Query: { a } }, {
-      testing: { clock },
-      loads: { loadTimeoutMs: 2_000, errorBackoffMs: 1_000, ...loads, ...own },
-      leases,
-    } as object);
+    const options = { loads: { loadTimeoutMs: 2_000, errorBackoffMs: 1_000, ...loads, ...own }, leases };
+    const sdl = `type Query { a: Int @cached(${inSdl.join(", ")}) }`;
+    const process = startProcess(sdl, { Query: { a } }, options as object);
     const films = process.cache.loader<number, number, Viewer>({
       name: "Film",
       ...settings,
-      batch: async (ids, _context, { signal }) => {
-        const value = await load(signal);
-        return ids.map(() => value);
-      },
+      batch: (ids, _context, { signal }) => load(signal).then((value) => ids.map(() => value)),
     });
     const rates = process.cache.wrap({
       name: "rates",
@@ -88,10 +83,9 @@ function createHanging({ hung, isIgnorant = false, policy = {}, loads = {}, leas
       await settle();
     }
   };
-  return { start, source, pass, clock, world };
+  return { start, source, pass, clock };
 }
 
-const ofCaller = { abortSignal: ({ signal }: Viewer) => signal };
 const TIMEOUT = "CACHED_LOAD_TIMEOUT";
 
 describe.each(["field", "loader", "function"] as const)(
@@ -100,15 +94,15 @@ describe.each(["field", "loader", "function"] as const)(
     it("fails those who wait for it, and is replaced as soon as its lease has ended", async () => {
       for (const taker of [0, 1]) {
         const { start, pass } = createHanging({ hung: [1], isIgnorant: true });
-        const asks = [start(), start()].map(({ ask }) => ask[way]);
-        const first = asks[0]?.();
+        const sites = pair(start);
+        const first = sites[0].ask[way]();
         await pass(2_100);
         expect(await first).toBe(TIMEOUT);
-        const second = asks[taker]?.();
+        const second = sites[taker]?.ask[way]();
         await pass(5_000);
         expect(await second).toBe(2);
         // It does not keep its process from the value of another one that has taken the lease over.
-        expect(await asks[0]?.()).toBe(2);
+        expect(await sites[0].ask[way]()).toBe(2);
       }
     });
 
@@ -130,7 +124,7 @@ describe.each(["field", "loader", "function"] as const)(
 
     it("has a signal that aborts when its time is over, and its failure is shared like any other", async () => {
       const { start, source, pass } = createHanging({ hung: [1] });
-      const [one, two] = [start(), start()];
+      const [one, two] = pair(start);
       const first = one.ask[way]();
       await pass(1_900);
       expect(source.signals[0]?.aborted).toBe(false);
@@ -234,19 +228,18 @@ it("a refresh that hangs in the queue of refreshes does not end all refreshes of
 
 describe("the signal of a load that hangs", () => {
   it("aborts for a batch once each of its loads is over: one was left by its caller, the other has no time left", async () => {
-    const { start, source, pass } = createHanging({ hung: [1], loads: ofCaller });
+    const { start, source, pass } = createHanging({ hung: [1], loads: { abortSignal } });
     const { films } = start();
-    const caller = new AbortController();
-    const answers = [films({ signal: caller.signal }).load(1), films({}).load(2)];
+    const caller = client();
+    const answers = [films(caller).load(1), films({}).load(2)];
     await settle();
-    const together = films({ signal: new AbortController().signal });
+    const together = films(client());
     answers.push(together.load(3), together.load(4));
     const ended = Promise.all(answers.map((answer) => answer.catch(codeOf)));
     await settle();
-    const left = new Error("hung up");
-    caller.abort(left);
+    caller.hangUp();
     await pass(2_000);
-    expect(await ended).toEqual([left, 2, 3, 3]);
+    expect(await ended).toEqual([new Error(HUNG_UP), 2, 3, 3]);
     expect(source.signals.map(({ aborted }) => aborted)).toEqual([true, false, false]);
   });
 
@@ -278,7 +271,7 @@ describe("the signal of a load that hangs", () => {
 
   it("ends with an error whose code clients get, in other processes as well", async () => {
     const { start, pass } = createHanging({ hung: [1] });
-    const [one, two] = [start().process, start().process];
+    const [one, two] = pair(() => start().process);
     const first = one.ask("{ a }");
     await pass(2_000);
     for (const { errors } of [await first, await two.ask("{ a }")])
@@ -286,10 +279,10 @@ describe("the signal of a load that hangs", () => {
   });
 
   it("makes a failure of the source although the request of its caller has ended with an abort meanwhile", async () => {
-    const { start, pass } = createHanging({ hung: [1], loads: ofCaller });
+    const { start, pass } = createHanging({ hung: [1], loads: { abortSignal } });
     const { ask, failures } = start();
-    const request = new AbortController();
-    const first = ask.field({ signal: request.signal }).finally(() => request.abort());
+    const caller = client();
+    const first = ask.field(caller).finally(caller.hangUp);
     await pass(2_000);
     expect([await first, await ask.field(), failures()]).toEqual([TIMEOUT, TIMEOUT, [TIMEOUT]]);
   });

@@ -24,14 +24,10 @@ describe("a program that nothing else keeps alive does not end while it waits fo
   it.each([
     ["a load that never ends", "got CachedError\n"],
     ["a store that never answers", "got 7\n"],
-  ])(
-    "%s",
-    async (waitsFor, output) => {
-      const { outputOf } = await programs();
-      expect(await outputOf(waitsFor)).toBe(output);
-    },
-    60_000,
-  );
+  ])("%s", async (waitsFor, output) => {
+    const { outputOf } = await programs();
+    expect(await outputOf(waitsFor)).toBe(output);
+  });
 
   it("the load of another process, which was killed", async () => {
     const { start, outputOf } = await programs();
@@ -40,5 +36,5 @@ describe("a program that nothing else keeps alive does not end while it waits fo
     await once(holder.stdout as NodeJS.ReadableStream, "data");
     holder.kill("SIGKILL");
     expect(await outputOf("the load of another process")).toBe("got 7\n");
-  }, 60_000);
+  });
 });

@@ -14,15 +14,11 @@ afterAll(() => client.quit());
 const typeDefs = "type Query { text(n: Int!): String @cached(maxAge: 60) }";
 const resolvers = { Query: { text: (_: unknown, { n }: { n: number }) => "é".repeat(n) } };
 
+const LIMITED = { maxValueBytes: 1_000, storeTimeoutMs: 5_000 };
+
 onEachStore("maxValueBytes", (world) => {
   it("does not store a value larger than maxValueBytes and logs it once", async () => {
-    const warnings: string[] = [];
-    const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };
-    const process = world().process(typeDefs, resolvers, {
-      storage: { maxValueBytes: 1_000, storeTimeoutMs: 5_000 },
-      logger,
-      loads: { errorBackoffMs: 30_000 },
-    });
+    const process = world().process(typeDefs, resolvers, { storage: LIMITED, loads: { errorBackoffMs: 30_000 } });
     for (let round = 0; round < 3; round++) {
       expect(await dataOf(process.ask("{ text(n: 600) }"))).toEqual({ text: "é".repeat(600) });
       // The lease is released after the response.
@@ -33,11 +29,11 @@ onEachStore("maxValueBytes", (world) => {
       "`Query.text`: the value is not cached: expected at most 1000 bytes, got 1203; return less data, or raise `storage.maxValueBytes`";
     const refused = process.events.find((event) => event.name === "value.refused");
     expect(refused).toMatchObject({ coordinate: "Query.text", error: { code: "CACHED_VALUE_TOO_LARGE", message } });
-    expect(warnings).toEqual([`graphql-cached: ${message}`]);
+    expect(process.warnings).toEqual([message]);
   });
 
   it("stores smaller values of the same field", async () => {
-    const process = world().process(typeDefs, resolvers, { storage: { maxValueBytes: 1_000, storeTimeoutMs: 5_000 } });
+    const process = world().process(typeDefs, resolvers, { storage: LIMITED });
     for (let round = 0; round < 2; round++) {
       expect(await dataOf(process.ask("{ text(n: 498) }"))).toEqual({ text: "é".repeat(498) });
       await waitForStores(process);
@@ -99,10 +95,8 @@ describe("what is larger than any entry", () => {
 describe("decompression", () => {
   it("treats an entry that decompresses beyond maxValueBytes as a miss", async () => {
     const world = await redisWorld();
-    const process = world.process(typeDefs, resolvers, {
-      memory: false,
-      storage: { compressAboveBytes: 100, storeTimeoutMs: 5_000 },
-    });
+    const storage = { compressAboveBytes: 100, storeTimeoutMs: 5_000 };
+    const process = world.process(typeDefs, resolvers, { memory: false, storage });
     await process.ask("{ text(n: 1000) }");
     await waitForStores(process);
     const [name] = (await client.keys(`${world.prefix}*Query.text*`)) as [string];
