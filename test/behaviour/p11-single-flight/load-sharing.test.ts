@@ -1,10 +1,8 @@
-import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
-import { memoryStore } from "graphql-cached";
+import { chaosStore, gate, settle } from "@graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
-import { partsOf } from "../../../src/core/parts.js";
 import { sharedServer } from "../../support/shared-servers.js";
-import { dataOf, memoryWorld, onEachStore, type Process, redisWorld } from "../../support/world.js";
+import { dataOf, onEachStore, type Process, pair, redisWorld, timedWorld } from "../../support/world.js";
 
 const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
@@ -38,11 +36,9 @@ onEachStore("readers during a write in progress", (world) => {
   it("share one load that runs and one that waits to run", async () => {
     const { row, resolvers } = createSource();
     const process = world().process(typeDefs, resolvers, { storage: { storeTimeoutMs: 10_000 } });
-    const [begun, written] = [gate(), gate()];
-    const write = process.cache.mutate({ entries: [{ coordinate: "Query.top" }] }, () => {
-      begun.open();
-      return written.passed;
-    });
+    const [begun, written] = pair(gate);
+    const entries = [{ coordinate: "Query.top" }];
+    const write = process.cache.mutate({ entries }, () => (begun.open(), written.passed));
     await begun.passed;
     const first = askOften(process, 50);
     await untilBypassed(process, "WRITE_IN_PROGRESS", 50);
@@ -87,14 +83,11 @@ describe("readers of a key with data of an unknown format", () => {
 describe("readers while the store is unavailable", () => {
   /** Two processes on one store, of which the first can lose its connection. */
   function createFleet(options: object = {}) {
-    const clock = new FakeClock();
-    const store = memoryStore({ clock });
-    const chaotic = chaosStore(store);
+    const world = timedWorld();
+    const store = chaosStore(world.store());
     const { row, resolvers } = createSource();
-    const world = memoryWorld(() => store);
-    const all = { testing: { clock }, ...options };
-    const cutOff = world.process(typeDefs, resolvers, { ...all, store: chaotic });
-    return { clock, row, chaos: chaotic.chaos, cutOff, other: world.process(typeDefs, resolvers, all) };
+    const cutOff = world.process(typeDefs, resolvers, { ...options, store });
+    return { clock: world.clock, row, chaos: store.chaos, cutOff, other: world.process(typeDefs, resolvers, options) };
   }
 
   it("never get a value that another process had invalidated before they asked", async () => {
@@ -108,29 +101,11 @@ describe("readers while the store is unavailable", () => {
     await settle();
     expect(row.loads).toBe(1);
     row.loadGate.open();
-    expect(await before).toEqual({ top: 1 });
-    expect(await after).toEqual({ top: 2 });
+    expect([await before, await after]).toEqual([{ top: 1 }, { top: 2 }]);
     row.value = 3;
     await other.cache.invalidate({ coordinate: "Query.top" });
     await clock.advance(10);
     expect(await dataOf(cutOff.ask("{ top }"))).toEqual({ top: 3 });
-  });
-
-  it("share one load that runs and one that waits to run", async () => {
-    const { row, chaos, cutOff } = createFleet();
-    chaos.mode = "throws";
-    const first = askOften(cutOff, 20);
-    await untilBypassed(cutOff, "STORE_UNAVAILABLE", 20);
-    await settle();
-    const later: Promise<unknown>[] = [];
-    for (let turn = 0; turn < 20; turn++) {
-      later.push(...askOften(cutOff, 1));
-      await settle();
-    }
-    expect(row.loads).toBe(1);
-    row.loadGate.open();
-    await Promise.all([...first, ...later]);
-    expect(row).toMatchObject({ loads: 2, maxRunning: 1 });
   });
 
   it("get the next load after leaseMs although the running one has not ended", async () => {
@@ -155,17 +130,14 @@ describe("readers while the store is unavailable", () => {
 describe("readers of a key that is invalidated again and again while it loads", () => {
   /** A process in which two loads of the key run, both from before the last invalidation. */
   async function createCrowded() {
-    const clock = new FakeClock();
+    const world = timedWorld();
     const { row, resolvers } = createSource();
-    const store = memoryStore({ clock });
-    const world = memoryWorld(() => store);
-    const create = (): Process => world.process(typeDefs, resolvers, { testing: { clock } });
-    const [process, other] = [create(), create()];
+    const [process, other] = pair(() => world.process(typeDefs, resolvers));
     const change = async (): Promise<void> => {
       row.value++;
       await process.cache.invalidate({ coordinate: "Query.top" });
     };
-    const gates = [row.loadGate, gate()];
+    const gates = [row.loadGate, gate()] as const;
     const answers: Promise<unknown>[] = [];
     for (const loadGate of gates) {
       row.loadGate = loadGate;
@@ -176,7 +148,7 @@ describe("readers of a key that is invalidated again and again while it loads", 
     expect(row.running).toBe(2);
     row.loadGate = gate();
     row.loadGate.open();
-    return { clock, row, process, other, change, gates: gates as [typeof row.loadGate, typeof row.loadGate], answers };
+    return { clock: world.clock, row, process, other, change, gates, answers };
   }
 
   it("wait for one of two loads to end before they begin a third, and share it", async () => {
@@ -195,17 +167,16 @@ describe("readers of a key that is invalidated again and again while it loads", 
   });
 
   it("wait in the same way while the store is unavailable", async () => {
-    const clock = new FakeClock();
-    const store = chaosStore(memoryStore({ clock }));
+    const { chaos, process: start } = timedWorld();
     const { row, resolvers } = createSource();
-    const process = memoryWorld(() => store).process(typeDefs, resolvers, { testing: { clock } });
+    const process = start(typeDefs, resolvers);
     const answers: Promise<unknown>[] = [];
     for (let nth = 0; nth < 2; nth++) {
       answers.push(dataOf(process.ask("{ top }")));
       await settle();
       await process.cache.invalidate({ coordinate: "Query.top" });
     }
-    store.chaos.mode = "throws";
+    chaos.mode = "throws";
     answers.push(...askOften(process, 5));
     await untilBypassed(process, "STORE_UNAVAILABLE", 5);
     await settle();
@@ -243,53 +214,40 @@ describe("readers of a key that is invalidated again and again while it loads", 
 
 describe("readers that join the load of a value that turns out to be too large", () => {
   it.each([0, 1_000])("get copies of it, with abandonedLoadMs: %i", async (abandonedLoadMs) => {
-    const clock = new FakeClock();
     const { row, resolvers } = createSource();
     const top = async () => "x".repeat(2_000 * (await resolvers.Query.top()));
-    const process = memoryWorld(() => memoryStore({ clock })).process(
-      "type Query { top: String @cached(maxAge: 60) }",
-      { Query: { top } },
-      { testing: { clock }, storage: { maxValueBytes: 1_000 }, loads: { abandonedLoadMs } },
-    );
+    const options = { storage: { maxValueBytes: 1_000 }, loads: { abandonedLoadMs } };
+    const sdl = "type Query { top: String @cached(maxAge: 60) }";
+    const process = timedWorld().process(sdl, { Query: { top } }, options);
     const answers: Promise<unknown>[] = [];
     for (let nth = 0; nth < 20; nth++) {
       answers.push(dataOf(process.ask("{ top }")));
       await settle();
     }
     row.loadGate.open();
-    expect(await Promise.all(answers)).toEqual(Array(20).fill({ top: "x".repeat(2_000) }));
-    expect(row.loads).toBe(1);
+    expect([await Promise.all(answers), row.loads]).toEqual([Array(20).fill({ top: "x".repeat(2_000) }), 1]);
   });
 });
 
-onEachStore("readers of a value that cannot be stored", (world) => {
-  const listDefs = "scalar Any type Query { list: Any @cached(maxAge: 60) }";
-
-  /** A process whose value cannot be stored, after a load has shown that. */
-  async function createProcess(make: () => unknown) {
+onEachStore("readers of a value that is too large to be stored", (world) => {
+  it("share its loads, one that runs and one that waits to run, and get copies", async () => {
     const state = { loads: 0, loadGate: gate() };
     const list = async (): Promise<unknown> => {
       state.loads++;
       await state.loadGate.passed;
-      return make();
+      return Array.from({ length: 600 }, (_, index) => index);
     };
     const shared = world();
-    const options = {
-      storage: { maxValueBytes: 1_000, storeTimeoutMs: 10_000 },
-      loads: { errorBackoffMs: 30_000 },
-    };
-    const create = () => shared.process(listDefs, { Query: { list } }, options);
-    const processes = [create(), create()] as const;
+    const storage = { maxValueBytes: 1_000, storeTimeoutMs: 10_000 };
+    const sdl = "scalar Any type Query { list: Any @cached(maxAge: 60) }";
+    const start = () => shared.process(sdl, { Query: { list } }, { storage, loads: { errorBackoffMs: 30_000 } });
+    const processes = pair(start);
+    // A load has shown that it is too large.
     state.loadGate.open();
     await processes[0].ask("{ list }");
-    await partsOf(processes[0].cache, "test").drain();
+    await processes[0].cache.settled();
     Object.assign(state, { loads: 0, loadGate: gate() });
-    return { state, processes };
-  }
-
-  it("share its loads if it is too large, one that runs and one that waits to run, and get copies", async () => {
-    const { state, processes } = await createProcess(() => Array.from({ length: 600 }, (_, index) => index));
-    const askAll = () => processes.flatMap((process) => Array.from({ length: 25 }, () => process.ask("{ list }")));
+    const askAll = () => processes.flatMap(({ ask }) => Array.from({ length: 25 }, () => ask("{ list }")));
     const first = askAll();
     for (const process of processes) await untilBypassed(process, "UNCACHEABLE", 25);
     const later = askAll();
@@ -297,27 +255,7 @@ onEachStore("readers of a value that cannot be stored", (world) => {
     expect(state.loads).toBe(2);
     state.loadGate.open();
     const lists = (await Promise.all([...first, ...later])).map(({ data }) => data?.list);
-    expect(new Set(lists).size).toBe(100);
+    expect([new Set(lists).size, state.loads]).toEqual([100, 4]);
     expect(lists[99]).toEqual(lists[0]);
-    expect(state.loads).toBe(4);
-  });
-
-  it("load it each for themselves without waiting for one another if it cannot be encoded", async () => {
-    const { state, processes } = await createProcess(() => Symbol.iterator);
-    const answers = Array.from({ length: 25 }, () => processes[1].ask("{ list }"));
-    while (state.loads < 25) await settle();
-    state.loadGate.open();
-    await Promise.all(answers);
-    expect(state.loads).toBe(25);
-  });
-
-  it("load it each for themselves if the first load shows that it cannot be encoded", async () => {
-    const shared = world();
-    const state = { loads: 0 };
-    const list = () => ({ nth: ++state.loads, toJSON: undefined, again: () => 1 });
-    const process = shared.process(listDefs, { Query: { list } }, { storage: { storeTimeoutMs: 10_000 } });
-    const answers = await Promise.all(Array.from({ length: 5 }, () => process.ask("{ list }")));
-    expect(new Set(answers.map(({ data }) => data?.list)).size).toBe(5);
-    expect(state.loads).toBe(5);
   });
 });

@@ -1,8 +1,7 @@
-import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
-import { memoryStore } from "graphql-cached";
+import { gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { read, tableUnder } from "../../project/source.js";
-import { memoryWorld } from "../../support/world.js";
+import { pair, timedWorld } from "../../support/world.js";
 
 /**
  * Measures the loads of one key in every state that an entry can be in. Two processes have 25 readers each in one
@@ -24,9 +23,7 @@ const typeDefs = `
 
 /** Two processes on one store that can fail. Their loads are counted together and wait for one gate. */
 function createFleet(options: object = {}) {
-  const clock = new FakeClock();
-  const store = chaosStore(memoryStore({ clock }));
-  const world = memoryWorld(() => store);
+  const world = timedWorld();
   const source = { loads: 0, maxRunning: 0, loadGate: gate(), make: (): unknown => 1 };
   const createProcess = () => {
     let running = 0;
@@ -39,158 +36,84 @@ function createFleet(options: object = {}) {
       return source.make();
     };
     const resolvers = { Query: { plain: load, background: load, foreground: load, ifError: load } };
-    return world.process(typeDefs, resolvers, {
-      testing: { clock },
-      storage: { maxValueBytes: 1_000 },
-      ...options,
-    } as never);
+    return world.process(typeDefs, resolvers, { storage: { maxValueBytes: 1_000 }, ...options });
   };
-  const processes = [createProcess(), createProcess()] as const;
-  return { clock, chaos: store.chaos, source, processes };
+  const [one, other] = pair(createProcess);
+  return { clock: world.clock, chaos: world.chaos, source, one, other };
 }
 
 type Fleet = ReturnType<typeof createFleet>;
 
-/** Loads the field in the first process, and then closes the gate for the loads that are counted. */
-async function load({ processes: [first], source }: Fleet, field: string): Promise<void> {
-  source.loadGate.open();
-  await first.ask(`{ ${field} }`);
-  await settle();
-  Object.assign(source, { loads: 0, maxRunning: 0, loadGate: gate() });
-}
-
 /** Begins a write in the first process that lasts for the rest of the test. */
-async function beginWrite({ processes: [first] }: Fleet, target: object): Promise<void> {
-  const begun = gate();
-  const written = gate();
-  void first.cache.mutate(target, () => {
-    begun.open();
-    return written.passed;
-  });
+async function beginWrite({ one }: Fleet, target: object): Promise<void> {
+  const [begun, written] = pair(gate);
+  void one.cache.mutate(target, () => (begun.open(), written.passed));
   await begun.passed;
 }
 
 interface State {
   readonly name: string;
-  readonly field?: "plain" | "background" | "foreground" | "ifError";
+  readonly field?: "background" | "foreground" | "ifError";
   readonly options?: object;
-  arrange?(fleet: Fleet): Promise<unknown>;
+  /** What the source makes. The first process loads it before. Undefined: 1, which nobody has loaded. */
+  readonly made?: () => unknown;
+  /** What happens after that. */
+  after?(fleet: Fleet): unknown;
 }
 
+const made = (): unknown => 1;
+const expire = ({ clock }: Fleet) => clock.advance(61_000);
 const PLAIN_ENTRY = { coordinate: "Query.plain" };
+const BACKGROUND_ENTRY = { coordinate: "Query.background" };
 
 const STATES: readonly State[] = [
-  { name: "fresh", arrange: (fleet) => load(fleet, "plain") },
+  { name: "fresh", made },
   { name: "absent" },
-  {
-    name: "expired",
-    arrange: async (fleet) => {
-      await load(fleet, "plain");
-      await fleet.clock.advance(61_000);
-    },
-  },
-  {
-    name: "expired, within `staleWhileRevalidate`",
-    field: "background",
-    arrange: async (fleet) => {
-      await load(fleet, "background");
-      await fleet.clock.advance(61_000);
-    },
-  },
-  {
-    name: "the same with `refresh: FOREGROUND`",
-    field: "foreground",
-    arrange: async (fleet) => {
-      await load(fleet, "foreground");
-      await fleet.clock.advance(61_000);
-    },
-  },
-  {
-    name: "expired, within `staleIfError`",
-    field: "ifError",
-    arrange: async (fleet) => {
-      await load(fleet, "ifError");
-      await fleet.clock.advance(61_000);
-    },
-  },
-  {
-    name: "invalidated by key",
-    arrange: async (fleet) => {
-      await load(fleet, "plain");
-      await fleet.processes[1].cache.invalidate(PLAIN_ENTRY);
-    },
-  },
-  {
-    name: "invalidated by tag",
-    arrange: async (fleet) => {
-      await load(fleet, "plain");
-      await fleet.processes[1].cache.invalidateTags(["T"]);
-    },
-  },
+  { name: "expired", made, after: expire },
+  { name: "expired, within `staleWhileRevalidate`", field: "background", made, after: expire },
+  { name: "the same with `refresh: FOREGROUND`", field: "foreground", made, after: expire },
+  { name: "expired, within `staleIfError`", field: "ifError", made, after: expire },
+  { name: "invalidated by key", made, after: ({ other }) => other.cache.invalidate(PLAIN_ENTRY) },
+  { name: "invalidated by tag", made, after: ({ other }) => other.cache.invalidateTags(["T"]) },
   {
     name: "softly invalidated",
     field: "background",
-    arrange: async (fleet) => {
-      await load(fleet, "background");
-      await fleet.processes[1].cache.invalidate({ coordinate: "Query.background" }, { soft: true });
-    },
+    made,
+    after: ({ other }) => other.cache.invalidate(BACKGROUND_ENTRY, { soft: true }),
   },
-  {
-    name: "failed, within `errorBackoffMs`",
-    arrange: async (fleet) => {
-      const { make } = fleet.source;
-      fleet.source.make = () => {
-        throw new Error("the database is away");
-      };
-      await load(fleet, "plain");
-      fleet.source.make = make;
-    },
-  },
-  {
-    name: "write in progress, by key",
-    arrange: (fleet) => beginWrite(fleet, { entries: [PLAIN_ENTRY] }),
-  },
-  { name: "write in progress, by tag", arrange: (fleet) => beginWrite(fleet, { tags: ["T"] }) },
+  { name: "failed, within `errorBackoffMs`", made: () => Promise.reject(new Error("the database is away")) },
+  { name: "write in progress, by key", after: (fleet) => beginWrite(fleet, { entries: [PLAIN_ENTRY] }) },
+  { name: "write in progress, by tag", after: (fleet) => beginWrite(fleet, { tags: ["T"] }) },
   {
     name: "hold-off after an invalidation (`replicaLagMs`)",
     options: { invalidation: { replicaLagMs: 5_000 } },
-    arrange: (fleet) => fleet.processes[1].cache.invalidate(PLAIN_ENTRY),
+    after: ({ other }) => other.cache.invalidate(PLAIN_ENTRY),
   },
-  {
-    name: "value too large to be stored",
-    arrange: async (fleet) => {
-      fleet.source.make = () => "x".repeat(2_000);
-      await load(fleet, "plain");
-    },
-  },
-  {
-    name: "value that cannot be encoded",
-    arrange: async (fleet) => {
-      fleet.source.make = () => ({ size: () => 7 });
-      await load(fleet, "plain");
-    },
-  },
-  {
-    name: "store unavailable",
-    arrange: async ({ chaos }) => {
-      chaos.mode = "throws";
-    },
-  },
+  { name: "value too large to be stored", made: () => "x".repeat(2_000) },
+  { name: "value that cannot be encoded", made: () => ({ size: () => 7 }) },
+  { name: "store unavailable", after: ({ chaos }) => Object.assign(chaos, { mode: "throws" }) },
   {
     name: "store slow: no reply within `storeTimeoutMs`",
-    arrange: async ({ chaos }) => {
-      chaos.mode = "hangs";
-    },
+    after: ({ chaos }) => Object.assign(chaos, { mode: "hangs" }),
   },
 ];
 
 /** Lets the readers ask, and returns the number of loads and how many of them ran at once in one process. */
-async function measure({ name, field = "plain", options, arrange }: State): Promise<readonly string[]> {
+async function measure({ name, field, options, made: make, after }: State): Promise<readonly string[]> {
   const fleet = createFleet(options);
-  const { clock, processes, source } = fleet;
-  await arrange?.(fleet);
+  const { clock, source, one, other } = fleet;
+  const query = `{ ${field ?? "plain"} }`;
+  if (make !== undefined) {
+    source.make = make;
+    source.loadGate.open();
+    await one.ask(query);
+    await settle();
+    // The loads that are counted wait for another gate.
+    Object.assign(source, { loads: 0, maxRunning: 0, loadGate: gate() });
+  }
+  await after?.(fleet);
   const ask = (): Promise<unknown>[] =>
-    processes.flatMap((process) => Array.from({ length: READERS }, () => process.ask(`{ ${field} }`)));
+    [one, other].flatMap((process) => Array.from({ length: READERS }, () => process.ask(query)));
   const answers = ask();
   // Enough for the store's time budgets, and less than the lease.
   await clock.advance(400);

@@ -1,8 +1,8 @@
-import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import { gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
-import { memoryStore, type ResultControl, resultControl } from "graphql-cached";
+import { type ResultControl, resultControl } from "graphql-cached";
 import { describe, expect, it } from "vitest";
-import { memoryWorld, type Process } from "../../support/world.js";
+import { type Process, timedWorld } from "../../support/world.js";
 
 /*
  * What cannot be stored is known as such when its first load has ended, whatever the reason and whoever loads: those who wait for it in other
@@ -49,9 +49,15 @@ const OF_FIELDS: readonly Kind[] = [
 /** What leaves a stored value as it is. */
 const KEPT: readonly string[] = ["skipped", "refused by GraphQL"];
 
+const typeDefs = `
+  type Query { field: Item @cached(maxAge: 60, staleIfError: 600, tags: ["Item:{$result.id}"]) loaded: Item }
+  scalar Any
+  type Item { id: Any must: Int! list: [Int] }
+`;
+
 function start(how: string, load: (control: ResultControl) => unknown) {
-  const clock = new FakeClock();
-  const world = memoryWorld(() => memoryStore({ clock }));
+  const world = timedWorld();
+  const { clock } = world;
   const gates: ReturnType<typeof gate>[] = [];
   let isStorable = false;
   const resolve = async (control: ResultControl): Promise<unknown> => {
@@ -61,36 +67,19 @@ function start(how: string, load: (control: ResultControl) => unknown) {
     await own.passed;
     return load(control);
   };
+  const Graphs = {
+    is: (value: unknown) => value instanceof Graph,
+    encode: ({ next }: Graph) => (counts.encoded++, [...next]),
+    decode: () => new Graph(0, counts),
+  };
+  const limits = { storage: { maxValueBytes: MAX_VALUE_BYTES }, loads: { errorBackoffMs: 30_000 } };
+  const options = { ...limits, types: { Graph: Graphs } } as never;
   const processes = Array.from({ length: PROCESSES }, () => {
-    const made: Process = world.process(
-      `
-        type Query {
-          field: Item @cached(maxAge: 60, staleIfError: 600, tags: ["Item:{$result.id}"])
-          loaded: Item
-        }
-        scalar Any
-        type Item { id: Any must: Int! list: [Int] }
-      `,
-      {
-        Query: {
-          field: (_: unknown, __: unknown, ___: unknown, info: GraphQLResolveInfo) => resolve(resultControl(info)),
-          loaded: (_: unknown, __: unknown, context: object) => items(context).load(1),
-        },
-      },
-      {
-        testing: { clock },
-        storage: { maxValueBytes: MAX_VALUE_BYTES },
-        loads: { errorBackoffMs: 30_000 },
-        types: {
-          Graph: {
-            is: (value: unknown) => value instanceof Graph,
-            encode: ({ next }: Graph) => (counts.encoded++, [...next]),
-            decode: () => new Graph(0, counts),
-          },
-        },
-      } as never,
-      { entityTags: true } as never,
-    );
+    const Query = {
+      field: (...[, , , info]: [unknown, unknown, unknown, GraphQLResolveInfo]) => resolve(resultControl(info)),
+      loaded: (_: unknown, __: unknown, context: object) => items(context).load(1),
+    };
+    const made: Process = world.process(typeDefs, { Query }, options, { entityTags: true });
     const items = made.cache.loader<number, unknown>({
       name: "Item",
       maxAge: 60,
