@@ -45,6 +45,9 @@ const keys: readonly EntryKey[] = COORDINATES.flatMap((coordinate) =>
   DIGESTS.flatMap((digest) => FORMS.map((form) => ({ coordinate, digest, form }))),
 );
 
+/** A value that contains entries of other coordinates. */
+const RESPONSE: EntryKey = { coordinate: "responses", digest: "CAAAAAAAAAAAAAAA", form: 11 };
+
 /** Whether a record names an entry itself. */
 const namesKey = ({ subjects: named, forms }: ReadRecord, key: EntryKey): boolean => {
   const coordinate = subjects.coordinate(key.coordinate);
@@ -155,18 +158,45 @@ describe("what a process knows of the invalidation clock", () => {
     write(10, "begin", "one.....");
     expect([isWritten(10), isWritten(109), isWritten(110), isWritten(10, [2])]).toEqual([true, true, false, false]);
     write(20, "begin", "two.....");
+    write(25, "begin", "three...");
     write(30, "end", "one.....");
-    expect([isWritten(30), isWritten(119), isWritten(120)]).toEqual([true, true, false]);
+    expect([isWritten(30), isWritten(119), isWritten(124), isWritten(125)]).toEqual([true, true, true, false]);
+    // The one that began last ends before the other one.
+    write(35, "end", "three...");
+    expect([isWritten(119), isWritten(120)]).toEqual([true, false]);
+    write(36, "end", "two.....");
+    expect(isWritten(36)).toBe(false);
     // It arrives after its end.
     write(40, "begin", "one.....");
-    expect(isWritten(121)).toBe(false);
+    expect(isWritten(40)).toBe(false);
     write(60_031, "begin", "one.....");
     expect(isWritten(60_031)).toBe(false);
-    write(60_032, "end", "six.....");
-    write(60_033, "begin", "one.....");
-    expect(isWritten(60_033)).toBe(true);
-    write(60_034, "begin", "all.....", { subjects: [subjects.entry(key)] });
-    expect(isWritten(60_034, [])).toBe(true);
-    expect(known.isWritten({ key: keys[2] as EntryKey, tags: { subjects: [] } }, 60_034)).toBe(false);
+    write(60_037, "end", "six.....");
+    write(60_038, "begin", "one.....");
+    expect(isWritten(60_038)).toBe(true);
+  });
+
+  const [KEY, , OTHER] = keys as [EntryKey, EntryKey, EntryKey];
+  const A = subjects.coordinate("Query.a");
+  const inForm = (form: number) => ({ forms: [{ coordinate: A, form }] });
+  it.each<[what: string, named: Partial<ReadRecord>, key: EntryKey, tags: readonly Subject[], isWritten: boolean]>([
+    ["its tag", { subjects: [1] }, KEY, [2, 1], true],
+    ["the entry itself", { subjects: [subjects.entry(KEY)] }, KEY, [], true],
+    ["its coordinate", { subjects: [A] }, KEY, [], true],
+    ["everything", { subjects: [subjects.everything] }, KEY, [], true],
+    ["keys of its coordinate in another form", inForm(12), KEY, [], true],
+    ["keys in another form than those that it contains", inForm(12), RESPONSE, [A, subjects.formOf(A, 11)], true],
+    ["another tag", { subjects: [1] }, KEY, [2], false],
+    ["another entry", { subjects: [subjects.entry(KEY)] }, OTHER, [], false],
+    ["keys in its own form", inForm(11), KEY, [], false],
+    ["keys in the form of those that it contains", inForm(12), RESPONSE, [A, subjects.formOf(A, 12)], false],
+    ["keys of another coordinate", inForm(12), RESPONSE, [1], false],
+  ])("takes an entry for written during a write of %s, or not", (_, named, key, tags, isWritten) => {
+    const known = new Positions();
+    const isWrittenNow = () => known.isWritten({ key, tags: { subjects: tags } }, 10);
+    known.add(record(10_000, { kind: "begin", guardMs: 100, ...named }));
+    expect(isWrittenNow()).toBe(isWritten);
+    known.add(record(11_000, { kind: "end", ...named }));
+    expect(isWrittenNow()).toBe(false);
   });
 });

@@ -8,14 +8,13 @@ import { AbortListeners, Caller, type Waiters } from "../../../src/core/tier/req
 const KEY = "test:1:Query.top:v:d";
 
 const ended = (error: unknown, isCallersOwn = false): Loaded => ({
-  kind: "failed",
+  ...{ kind: "failed", refusal: undefined, loadMs: 0, begunAt: 0, isSourceFailure: true },
   error,
-  refusal: undefined,
-  loadMs: 0,
-  begunAt: 0,
   isCallersOwn,
-  isSourceFailure: true,
 });
+/** The result of a load that was begun for its reader, and of one that was begun for another. */
+const own = (result: unknown) => ({ isOwn: true, result });
+const shared = (result: unknown) => ({ isOwn: false, result });
 
 /** Reads of one key, each of which ends with the number of its load. */
 function open() {
@@ -29,11 +28,10 @@ function open() {
         const nth = begun.length + 1;
         begun.push({ waiters, name, end: (loaded = ended(nth)) => resolve(loaded) });
       });
-    const shared = sharing.share(request, isNested, begin);
-    return shared.then(({ request: of, loaded }) => ({
-      isOwn: of === request,
-      result: (loaded as { error: unknown }).error,
-    }));
+    return sharing.share(request, isNested, begin).then(({ request: of, loaded }) => {
+      const { error } = loaded as { readonly error: unknown };
+      return of === request ? own(error) : shared(error);
+    });
   };
   /** A load with a lease. */
   const lease = (key = KEY): Gate => {
@@ -60,25 +58,11 @@ it("runs one load for all readers of a tick, and the next for all who ask while 
   expect(begun.map(({ name }) => name)).toEqual(["a"]);
   expect(begun[0]?.waiters.count).toBe(2);
   begun[0]?.end();
-  expect(await Promise.all(first)).toEqual([
-    { isOwn: true, result: 1 },
-    { isOwn: false, result: 1 },
-  ]);
+  expect(await Promise.all(first)).toEqual([own(1), shared(1)]);
   await settle();
   expect(begun.map(({ name }) => name)).toEqual(["a", "c"]);
   begun[1]?.end();
-  expect(await Promise.all(later)).toEqual([
-    { isOwn: true, result: 2 },
-    { isOwn: false, result: 2 },
-  ]);
-});
-
-it("lets loads of two keys run at once", async () => {
-  const { begun, read } = open();
-  void read("a");
-  void read("b", { key: "another" });
-  await settle();
-  expect(begun).toHaveLength(2);
+  expect(await Promise.all(later)).toEqual([own(2), shared(2)]);
 });
 
 it("counts two loads of a key as many as may run, with a lease or without", async () => {
@@ -109,11 +93,13 @@ it("begins a load without a lease beside one with a lease, but not beside two", 
 it("counts no load that has run for leaseMs", async () => {
   const { clock, sharing, lease, begun, read } = open();
   lease();
+  await clock.advance(200);
   lease();
-  await clock.advance(999);
+  await clock.advance(799);
   expect(sharing.isReached(KEY)).toBe(true);
   await clock.advance(1);
   expect(sharing.isReached(KEY)).toBe(false);
+  await clock.advance(200);
   void read("a");
   await settle();
   void read("b");
@@ -142,10 +128,7 @@ it("shares a load that has not begun yet although the only one that ran has ende
   await settle();
   expect(begun.map(({ name }) => name)).toEqual(["a"]);
   begun[0]?.end();
-  expect(await Promise.all([first, second])).toEqual([
-    { isOwn: true, result: 1 },
-    { isOwn: false, result: 1 },
-  ]);
+  expect(await Promise.all([first, second])).toEqual([own(1), shared(1)]);
 });
 
 it("tells those who wait for a change when a load ends, and looks again after a while", async () => {
@@ -176,7 +159,7 @@ it("gives a nested reader a load of its own if the next one has not begun after 
   await clock.advance(1);
   expect(begun.map(({ name }) => name)).toEqual(["a", "nested"]);
   begun[1]?.end();
-  expect(await nested).toEqual({ isOwn: true, result: 2 });
+  expect(await nested).toEqual(own(2));
   begun[0]?.end();
   await settle();
   // Nobody has stayed in the load that it left.
@@ -189,7 +172,7 @@ it("lets a nested reader wait for a load that has begun in time", async () => {
   await settle();
   await clock.advance(10_000);
   begun[0]?.end();
-  expect(await nested).toEqual({ isOwn: true, result: 1 });
+  expect(await nested).toEqual(own(1));
 });
 
 it("gives nobody an error of another caller, and after two of them each reader a load of its own", async () => {
@@ -220,5 +203,5 @@ it("does not begin a load whose readers have all left, and begins one for a read
   expect(await left).toMatchObject({ isOwn: true });
   expect(begun.map(({ name }) => name)).toEqual(["a", "late"]);
   begun[1]?.end();
-  expect(await late).toEqual({ isOwn: true, result: 2 });
+  expect(await late).toEqual(own(2));
 });

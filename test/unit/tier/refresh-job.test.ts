@@ -3,21 +3,10 @@ import { describe, expect, it } from "vitest";
 import { createPacking } from "../../../src/core/codec/packing.js";
 import type { Key } from "../../../src/core/keys/key.js";
 import { readJob, writeJob } from "../../../src/core/tier/lease/refresh-job.js";
+import { PLAIN_PACKING } from "../../support/packing-settings.js";
 
-const encryption = { keys: [{ id: "k", key: randomBytes(32) }] };
-const packing = createPacking({
-  codec: undefined,
-  types: undefined,
-  compressAboveBytes: undefined,
-  maxValueBytes: 2 ** 20,
-  encryption,
-});
-const lease = {
-  gen: "\u0000\u00ff".repeat(8),
-  token: "t".repeat(16),
-  grantedAt: 1_000,
-  position: 7_000_000.5,
-};
+const packing = createPacking({ ...PLAIN_PACKING, encryption: { keys: [{ id: "k", key: randomBytes(32) }] } });
+const lease = { gen: "\u0000\u00ff".repeat(8), token: "t".repeat(16), grantedAt: 1_000, position: 7_000_000.5 };
 const write = (input: unknown) =>
   writeJob({ key: { name: "name", coordinate: "Query.top" } as Key, input: () => input } as never, lease, packing);
 

@@ -116,6 +116,31 @@ describe("the caller of a load inside of another load", () => {
 });
 
 describe("the caller of a load", () => {
+  it.each([
+    ["the same signal twice", [0, 0]],
+    ["a signal whose abort aborts another one", [0, 1]],
+    ["the same two in the other order", [1, 0]],
+  ])("leaves once with %s, as do other callers with them", (_, positions) => {
+    const controllers = [new AbortController(), new AbortController()] as const;
+    controllers[0].signal.addEventListener("abort", () => controllers[1].abort());
+    const request = positions.map((position) => (controllers[position] as AbortController).signal);
+    const listeners = new AbortListeners();
+    const left: string[] = [];
+    for (const name of ["one", "two"])
+      new Caller({ request, execution: undefined }, undefined, listeners).onLeft(() => left.push(name));
+    controllers[0].abort();
+    expect([left.length, new Set(left).size]).toEqual([2, 2]);
+  });
+
+  it("has not left if its signals abort after the answer, as they do when an execution ends", () => {
+    const controller = new AbortController();
+    const signals = { request: [], execution: controller.signal };
+    const [answered, waiting] = [0, 1].map(() => new Caller(signals, undefined, new AbortListeners()));
+    answered?.answered();
+    controller.abort();
+    expect([answered?.hasLeft, waiting?.hasLeft]).toEqual([false, true]);
+  });
+
   it("may have caused any error of the load once it has left, and after its answer only its own abort", () => {
     const request = new AbortController();
     const caller = callerWith(request);

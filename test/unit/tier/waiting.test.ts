@@ -4,7 +4,19 @@ import { Waiting, type Watch } from "../../../src/core/tier/lease/waiting.js";
 
 function waiting() {
   const clock = new FakeClock();
-  return { clock, waiters: new Waiting(clock, () => 0.5) };
+  const waiters = new Waiting(clock, () => 0.5);
+  /** Expects that a waiter polls after `dueMs`, and not before. */
+  const expectPoll = async (watch: Watch, round: number, maxMs: number, dueMs: number): Promise<void> => {
+    let isWoken = false;
+    const woken = waiters.wait(watch, round, maxMs).finally(() => {
+      isWoken = true;
+    });
+    await clock.advance(dueMs - 1);
+    expect(isWoken).toBe(false);
+    await clock.advance(1);
+    expect(await woken).toEqual({ kind: "poll" });
+  };
+  return { clock, waiters, expectPoll };
 }
 
 describe("Waiting", () => {
@@ -25,24 +37,12 @@ describe("Waiting", () => {
   });
 
   it("makes a waiter poll at growing intervals, but no later than its time limit", async () => {
-    const { waiters, clock } = waiting();
+    const { waiters, expectPoll } = waiting();
     const watch = waiters.watch("a");
-    for (const [round, maxMs, dueMs] of [
-      [0, 1_000, 50],
-      [2, 1_000, 200],
-      [9, 1_000, 400],
-      [9, 30, 30],
-    ] as const) {
-      let isWoken = false;
-      const woken = waiters.wait(watch, round, maxMs).then((reason) => {
-        isWoken = true;
-        return reason;
-      });
-      await clock.advance(dueMs - 1);
-      expect(isWoken).toBe(false);
-      await clock.advance(1);
-      expect(await woken).toEqual({ kind: "poll" });
-    }
+    await expectPoll(watch, 0, 1_000, 50);
+    await expectPoll(watch, 2, 1_000, 200);
+    await expectPoll(watch, 9, 1_000, 400);
+    await expectPoll(watch, 9, 30, 30);
   });
 
   describe("while messages arrive", () => {
@@ -83,20 +83,7 @@ describe("Waiting", () => {
       const parts = waiting();
       await beWoken(parts);
       const watch = parts.waiters.watch("a");
-      for (const [round, dueMs] of [
-        [0, 200],
-        [1, 400],
-        [2, 400],
-      ] as const) {
-        let isWoken = false;
-        const woken = parts.waiters.wait(watch, round, 10_000).then(() => {
-          isWoken = true;
-        });
-        await parts.clock.advance(dueMs - 1);
-        expect(isWoken).toBe(false);
-        await parts.clock.advance(1);
-        await woken;
-      }
+      for (const [round, dueMs] of [200, 400, 400].entries()) await parts.expectPoll(watch, round, 10_000, dueMs);
     });
 
     it("polls early again after a wait that a poll has ended, in place of a message", async () => {
