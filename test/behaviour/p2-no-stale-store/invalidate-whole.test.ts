@@ -140,7 +140,7 @@ describe("the cost of cache.invalidate", () => {
       for (let nth = 0; nth < 14; nth++)
         await third.cache.invalidateTags(Array.from({ length: 10_000 }, (_, id) => `Other${nth}:${id}`));
       await process.read("field");
-      for (const { read } of shops) expect(await read(what)).toBe(2);
+      for (const { read } of [sleeping, process, third]) expect(await read(what)).toBe(2);
     },
   );
 });
@@ -201,7 +201,6 @@ describe("a target of cache.invalidate", () => {
     ["a loader without a value", { loader: undefined }, INVALID, "`loader`: expected the name"],
     ["both", field({ loader: "Loader" }), INVALID, "got both"],
     ["a loader beside a coordinate, without a value", field({ loader: undefined }), INVALID, "got both"],
-    ["an unknown coordinate", { coordinate: "Query.feild" }, UNKNOWN, "Query.field"],
     ["an unknown loader", { loader: "Laoder" }, UNKNOWN, "known loaders and functions: Loader, Own, Call"],
     ["the coordinate of a field as a loader", { loader: "Query.field" }, UNKNOWN, "loader"],
     ["an unknown property of a loader", loader({ args: {} }), INVALID, "`args`: unknown"],
@@ -212,8 +211,6 @@ describe("a target of cache.invalidate", () => {
     ["an identity alone", own({ private: "ann" }), UNUSABLE, "`id`: expected the id"],
     ["an identity for a PUBLIC loader", loader({ id: 1, private: "ann" }), UNUSABLE, "leave"],
     ["an id without a key", loader({ id: () => 1 }), UNUSABLE, "`id`"],
-    ["undefined arguments", field({ args: undefined }), INVALID, "`args`"],
-    ["no required argument", field({ args: {} }), UNUSABLE, "argument `id`"],
   ];
   it.each(mistakes)("is refused and invalidates nothing: %s", async (_what, target, code, message) => {
     const source = new Source();
