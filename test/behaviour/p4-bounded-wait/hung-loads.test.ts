@@ -88,122 +88,120 @@ function createHanging({ hung, isIgnorant = false, policy = {}, loads = {}, leas
 
 const TIMEOUT = "CACHED_LOAD_TIMEOUT";
 
-describe.each(["field", "loader", "function"] as const)(
-  "a load that hangs for longer than loadTimeoutMs: %s",
-  (way) => {
-    it("fails those who wait for it, and is replaced as soon as its lease has ended", async () => {
-      for (const taker of [0, 1]) {
-        const { start, pass } = createHanging({ hung: [1], isIgnorant: true });
-        const sites = pair(start);
-        const first = sites[0].ask[way]();
-        await pass(2_100);
-        expect(await first).toBe(TIMEOUT);
-        const second = sites[taker]?.ask[way]();
-        await pass(5_000);
-        expect(await second).toBe(2);
-        // It does not keep its process from the value of another one that has taken the lease over.
-        expect(await sites[0].ask[way]()).toBe(2);
-      }
-    });
-
-    it.each([{ staleWhileRevalidate: 600 }, { neverExpires: true }])(
-      "does not end all refreshes of its key in its process, if it is a refresh (%j)",
-      async (policy) => {
-        const { start, source, pass } = createHanging({ hung: [2], isIgnorant: true, policy });
-        const ask = start().ask[way];
-        await ask();
-        await pass(11_000);
-        expect(await ask()).toBe(1);
-        await pass(20_000);
-        expect(source.signals).toHaveLength(2);
-        expect(await ask()).toBe(1);
-        await pass(1_000);
-        expect(await ask()).toBe(3);
-      },
-    );
-
-    it("has a signal that aborts when its time is over, and its failure is shared like any other", async () => {
-      const { start, source, pass } = createHanging({ hung: [1] });
-      const [one, two] = pair(start);
-      const first = one.ask[way]();
-      await pass(1_900);
-      expect(source.signals[0]?.aborted).toBe(false);
-      await pass(100);
+const WAYS = ["field", "loader", "function"] as const;
+describe.each(WAYS)("a load that hangs for longer than loadTimeoutMs: %s", (way) => {
+  it("fails those who wait for it, and is replaced as soon as its lease has ended", async () => {
+    for (const taker of [0, 1]) {
+      const { start, pass } = createHanging({ hung: [1], isIgnorant: true });
+      const sites = pair(start);
+      const first = sites[0].ask[way]();
+      await pass(2_100);
       expect(await first).toBe(TIMEOUT);
-      expect(source.reasons).toMatchObject([{ name: "AbortError" }]);
-      expect(one.failures()).toEqual([TIMEOUT]);
-      expect([await one.ask[way](), await two.ask[way]()]).toEqual([TIMEOUT, TIMEOUT]);
-      expect(source.signals).toHaveLength(1);
-      await pass(1_000);
-      expect([await two.ask[way](), await one.ask[way]()]).toEqual([2, 2]);
-    });
+      const second = sites[taker]?.ask[way]();
+      await pass(5_000);
+      expect(await second).toBe(2);
+      // It does not keep its process from the value of another one that has taken the lease over.
+      expect(await sites[0].ask[way]()).toBe(2);
+    }
+  });
 
-    it("has a signal that aborts although abandonedLoadMs are not over", async () => {
-      const { start, source, pass } = createHanging({ hung: [1], loads: { abandonedLoadMs: 60_000 } });
-      const { ask, failures } = start();
-      const first = ask[way]();
-      await pass(2_000);
-      expect([await first, source.signals[0]?.aborted, failures()]).toEqual([TIMEOUT, true, [TIMEOUT]]);
-    });
-
-    it("has the stale value served at once meanwhile", async () => {
-      const { start, source, pass } = createHanging({ hung: [2], policy: { staleIfError: 600 } });
+  it.each([{ staleWhileRevalidate: 600 }, { neverExpires: true }])(
+    "does not end all refreshes of its key in its process, if it is a refresh (%j)",
+    async (policy) => {
+      const { start, source, pass } = createHanging({ hung: [2], isIgnorant: true, policy });
       const ask = start().ask[way];
-      expect(await ask()).toBe(1);
+      await ask();
       await pass(11_000);
-      const second = ask();
-      await pass(2_000);
-      expect([await second, await ask()]).toEqual([1, 1]);
+      expect(await ask()).toBe(1);
+      await pass(20_000);
       expect(source.signals).toHaveLength(2);
+      expect(await ask()).toBe(1);
       await pass(1_000);
       expect(await ask()).toBe(3);
-    });
+    },
+  );
 
-    it("has a signal that aborts although its readers have taken the stale value before", async () => {
-      const leases = { softTimeoutMs: 500 };
-      const { start, source, pass } = createHanging({ hung: [2], policy: { staleIfError: 600 }, leases });
-      const { ask, failures } = start();
-      await ask[way]();
-      await pass(11_000);
-      const second = ask[way]();
-      await pass(500);
-      expect(await second).toBe(1);
-      await pass(1_400);
-      expect(source.signals[1]?.aborted).toBe(false);
-      await pass(100);
-      expect(source.signals[1]?.aborted).toBe(true);
-      expect(failures()).toEqual([TIMEOUT]);
-    });
+  it("has a signal that aborts when its time is over, and its failure is shared like any other", async () => {
+    const { start, source, pass } = createHanging({ hung: [1] });
+    const [one, two] = pair(start);
+    const first = one.ask[way]();
+    await pass(1_900);
+    expect(source.signals[0]?.aborted).toBe(false);
+    await pass(100);
+    expect(await first).toBe(TIMEOUT);
+    expect(source.reasons).toMatchObject([{ name: "AbortError" }]);
+    expect(one.failures()).toEqual([TIMEOUT]);
+    expect([await one.ask[way](), await two.ask[way]()]).toEqual([TIMEOUT, TIMEOUT]);
+    expect(source.signals).toHaveLength(1);
+    await pass(1_000);
+    expect([await two.ask[way](), await one.ask[way]()]).toEqual([2, 2]);
+  });
 
-    it("counts as a refresh that has failed, if it is one in the background", async () => {
-      const { start, source, pass } = createHanging({ hung: [2], policy: { staleWhileRevalidate: 600 } });
-      const { ask, failures } = start();
-      await ask[way]();
-      await pass(11_000);
-      expect(await ask[way]()).toBe(1);
-      await pass(2_000);
-      expect(failures()).toEqual([TIMEOUT]);
-      expect([await ask[way](), source.signals.length]).toEqual([1, 2]);
-      await pass(1_000);
-      expect(await ask[way]()).toBe(1);
-      await settle();
-      expect(await ask[way]()).toBe(3);
-    });
+  it("has a signal that aborts although abandonedLoadMs are not over", async () => {
+    const { start, source, pass } = createHanging({ hung: [1], loads: { abandonedLoadMs: 60_000 } });
+    const { ask, failures } = start();
+    const first = ask[way]();
+    await pass(2_000);
+    expect([await first, source.signals[0]?.aborted, failures()]).toEqual([TIMEOUT, true, [TIMEOUT]]);
+  });
 
-    it("ends the call of the worker, if it is a refresh job", async () => {
-      const { start, source, pass } = createHanging({ hung: [2], policy: { staleWhileRevalidate: 600 } });
-      const jobs: RefreshJob[] = [];
-      const [server, worker] = [start({ refreshQueue: (job: RefreshJob) => jobs.push(job) }), start()];
-      await server.ask[way]();
-      await pass(11_000);
-      await server.ask[way]();
-      await settle();
-      const refreshed = worker.process.cache.refresh(jobs[0] as RefreshJob, {});
-      await pass(2_000);
-      expect([await refreshed, source.signals[1]?.aborted, worker.failures()]).toEqual([false, true, [TIMEOUT]]);
-    });
-  },
-);
+  it("has the stale value served at once meanwhile", async () => {
+    const { start, source, pass } = createHanging({ hung: [2], policy: { staleIfError: 600 } });
+    const ask = start().ask[way];
+    expect(await ask()).toBe(1);
+    await pass(11_000);
+    const second = ask();
+    await pass(2_000);
+    expect([await second, await ask()]).toEqual([1, 1]);
+    expect(source.signals).toHaveLength(2);
+    await pass(1_000);
+    expect(await ask()).toBe(3);
+  });
+
+  it("has a signal that aborts although its readers have taken the stale value before", async () => {
+    const leases = { softTimeoutMs: 500 };
+    const { start, source, pass } = createHanging({ hung: [2], policy: { staleIfError: 600 }, leases });
+    const { ask, failures } = start();
+    await ask[way]();
+    await pass(11_000);
+    const second = ask[way]();
+    await pass(500);
+    expect(await second).toBe(1);
+    await pass(1_400);
+    expect(source.signals[1]?.aborted).toBe(false);
+    await pass(100);
+    expect(source.signals[1]?.aborted).toBe(true);
+    expect(failures()).toEqual([TIMEOUT]);
+  });
+
+  it("counts as a refresh that has failed, if it is one in the background", async () => {
+    const { start, source, pass } = createHanging({ hung: [2], policy: { staleWhileRevalidate: 600 } });
+    const { ask, failures } = start();
+    await ask[way]();
+    await pass(11_000);
+    expect(await ask[way]()).toBe(1);
+    await pass(2_000);
+    expect(failures()).toEqual([TIMEOUT]);
+    expect([await ask[way](), source.signals.length]).toEqual([1, 2]);
+    await pass(1_000);
+    expect(await ask[way]()).toBe(1);
+    await settle();
+    expect(await ask[way]()).toBe(3);
+  });
+
+  it("ends the call of the worker, if it is a refresh job", async () => {
+    const { start, source, pass } = createHanging({ hung: [2], policy: { staleWhileRevalidate: 600 } });
+    const jobs: RefreshJob[] = [];
+    const [server, worker] = [start({ refreshQueue: (job: RefreshJob) => jobs.push(job) }), start()];
+    await server.ask[way]();
+    await pass(11_000);
+    await server.ask[way]();
+    await settle();
+    const refreshed = worker.process.cache.refresh(jobs[0] as RefreshJob, {});
+    await pass(2_000);
+    expect([await refreshed, source.signals[1]?.aborted, worker.failures()]).toEqual([false, true, [TIMEOUT]]);
+  });
+});
 
 it("a refresh that hangs in the queue of refreshes does not end all refreshes of its key", async () => {
   const { passed, open } = gate();
