@@ -259,7 +259,11 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
   });
 });
 
-const willSend = (change: (response: { body: { singleResult: { data: { movie: string } } } }) => void) => ({
+interface Sent {
+  readonly body: { singleResult: { data: { movie: string }; errors?: object[] | undefined; extensions?: object } };
+  readonly http: { readonly headers: Map<string, string> };
+}
+const willSend = (change: (response: Sent) => void) => ({
   requestDidStart: async () => ({ willSendResponse: async ({ response }: { response: never }) => change(response) }),
 });
 const changes = {
@@ -272,6 +276,12 @@ const changes = {
   "changes the data in place": willSend(({ body }) => {
     body.singleResult.data.movie = "own";
   }),
+  "adds errors": willSend(({ body }) => {
+    body.singleResult.errors = [{ message: "own" }];
+  }),
+  "adds extensions": willSend(({ body }) => {
+    body.singleResult.extensions = { me: "own" };
+  }),
 };
 
 for (const [name, plugin] of Object.entries(changes))
@@ -282,6 +292,21 @@ for (const [name, plugin] of Object.entries(changes))
         for (let nth = 0; nth < 2; nth++) {
           const { body, control } = await ask("{ movie }");
           expect([nth, body.includes("own"), isPublic(control)]).toEqual([nth, true, false]);
+        }
+      });
+
+for (const said of ["no-store", "private", "max-age=5, public"])
+  for (const place of ["before", "after"] as const)
+    for (const responses of [false, true])
+      it(`at the edge, behind Apollo Server, a response of which a plugin that comes ${place} says \`${said}\` is not for more (stored: ${responses})`, async () => {
+        const plugin = willSend(({ http }) => void http.headers.set("cache-control", said));
+        const { ask } = await serve("Apollo Server", { [place]: [plugin], responses });
+        for (let nth = 0; nth < 2; nth++) {
+          const { control, tags } = await ask("{ movie }");
+          const expected = said.includes("public")
+            ? ["max-age=0, s-maxage=5, public", expect.anything()]
+            : [said, null];
+          expect([nth, control, tags]).toEqual([nth, ...expected]);
         }
       });
 
@@ -306,6 +331,18 @@ const yogaChanges = {
       result.data.movie = "own";
     },
   },
+  "onResultProcess: errors": {
+    onResultProcess: ({ result }: { result: object }) => void Object.assign(result, { errors: [{ message: "own" }] }),
+  },
+  "onResultProcess: extensions": {
+    onResultProcess: ({ result }: { result: object }) => void Object.assign(result, { extensions: { me: "own" } }),
+  },
+  "onExecuteDone: extensions": {
+    onExecute: () => ({
+      onExecuteDone: ({ result, setResult }: { result: object; setResult(result: object): void }) =>
+        setResult({ ...result, extensions: { me: "own" } }),
+    }),
+  },
 };
 for (const [name, plugin] of Object.entries(yogaChanges))
   for (const place of ["before", "after"] as const)
@@ -317,6 +354,38 @@ for (const [name, plugin] of Object.entries(yogaChanges))
           expect([nth, body.includes("own"), isPublic(control)]).toEqual([nth, true, false]);
         }
       });
+
+it.each(["before", "after"] as const)(
+  "a response of which a plugin that comes %s hides the errors is for nobody",
+  async (place) => {
+    const resolvers = {
+      Query: {
+        movie: () => "Ran",
+        greeting: () => {
+          throw new Error("down");
+        },
+      },
+    };
+    const hiding = willSend(({ body }) => {
+      body.singleResult.errors = undefined;
+    });
+    const hidingOfYoga = {
+      onResultProcess: ({ result }: { result: object }) => void Object.assign(result, { errors: undefined }),
+    };
+    for (const [server, plugin] of [
+      ["Apollo Server", hiding],
+      ["GraphQL Yoga", hidingOfYoga],
+    ] as const) {
+      const { ask } = await serve(server, { resolvers, [place]: [plugin] });
+      const { body, control } = await ask("{ movie greeting }");
+      expect([server, JSON.parse(body), isPublic(control)]).toEqual([
+        server,
+        { data: { movie: "Ran", greeting: null } },
+        false,
+      ]);
+    }
+  },
+);
 
 it.each(["Apollo Server", "GraphQL Yoga"] as const)(
   "behind %s, a hit has no other stale-while-revalidate than the execution",

@@ -66,7 +66,7 @@ async function tagOfHit(kind: Kind): Promise<string> {
 
 type Sent = {
   request: { http: { headers: Map<string, string> } };
-  response: { body: { singleResult: { data: { movie: string } } } };
+  response: { body: { singleResult: { data: { movie: string }; extensions?: object } } };
 };
 const apollo = (change: (sent: Sent["response"]["body"], movie: string) => void) => ({
   requestDidStart: async () => ({
@@ -86,13 +86,13 @@ const yoga = (change: (result: { data: { movie: string } }, set: (result: object
   }) => change(result, setResult, `of ${request.headers.get("user")}`),
 });
 const CHANGES: Readonly<Record<string, Readonly<Record<"apollo" | "yoga", object>>>> = {
-  "another object": {
+  "another object of": {
     apollo: apollo(({ singleResult }, movie) => {
       singleResult.data = { movie };
     }),
     yoga: yoga((_, set, movie) => set({ data: { movie } })),
   },
-  "the same object with other members": {
+  "the same object with other members of": {
     apollo: apollo(({ singleResult: { data } }, movie) => {
       data.movie = movie;
     }),
@@ -100,12 +100,18 @@ const CHANGES: Readonly<Record<string, Readonly<Record<"apollo" | "yoga", object
       data.movie = movie;
     }),
   },
+  "extensions beside": {
+    apollo: apollo(({ singleResult }, movie) => {
+      singleResult.extensions = { movie };
+    }),
+    yoga: yoga((result, _, movie) => void Object.assign(result, { extensions: { movie } })),
+  },
 };
 
 describe.each(["Apollo Server", "Apollo Server, as text", "GraphQL Yoga"] as const)("on %s", (kind) => {
   for (const [name, of] of Object.entries(CHANGES))
     it.each(["before", "after"])(
-      `the entity tag of a response does not answer those for whom a plugin that comes %s makes ${name} of its data`,
+      `the entity tag of a response does not answer those for whom a plugin that comes %s makes ${name} its data`,
       async (place) => {
         const ask = await serve(kind, { [place]: [of[kind === "GraphQL Yoga" ? "yoga" : "apollo"]] });
         for (let nth = 0; nth < 3; nth++) expect((await ask({ user: "ann" })).text).toContain("of ann");
@@ -116,4 +122,27 @@ describe.each(["Apollo Server", "Apollo Server, as text", "GraphQL Yoga"] as con
         expect([answer.status, answer.text.includes("of bob")]).toEqual([200, true]);
       },
     );
+});
+
+it("on Apollo Server, a response that a plugin changes when another one has set the content type is not answered with 304", async () => {
+  const changing = {
+    requestDidStart: async () => ({
+      async willSendResponse({ request, response: { body } }: Sent) {
+        await new Promise((resolve) => setImmediate(resolve));
+        body.singleResult.data = { movie: `of ${request.http.headers.get("user")}` };
+      },
+    }),
+  };
+  const typing = {
+    requestDidStart: async () => ({
+      async willSendResponse({ response: { http } }: { response: { http: { headers: Map<string, string> } } }) {
+        await Promise.resolve();
+        http.headers.set("content-type", "application/json");
+      },
+    }),
+  };
+  const ask = await serve("Apollo Server", { after: [typing, changing] });
+  for (let nth = 0; nth < 3; nth++) await ask({ user: "ann" });
+  const { status, text } = await ask({ user: "bob", "if-none-match": "*" });
+  expect([status, text]).toEqual([200, expect.stringContaining("of bob")]);
 });

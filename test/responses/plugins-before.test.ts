@@ -51,6 +51,38 @@ describe.each(["Apollo Server"] as const)("on %s", (server) => {
     await apollo.stop();
   });
 
+  it("what a plugin masks in the response of one caller, which it makes cacheable, is not a part of what others get", async () => {
+    const resolvers = { Query: { unhinted: () => 1 } };
+    const { cache, schema } = openSite({ typeDefs: "type Query { unhinted: Int }", resolvers, server });
+    const { cachedPlugin } = await import("graphql-cached/apollo");
+    const policing = {
+      requestDidStart: async () => ({
+        async willSendResponse({
+          contextValue,
+          overallCachePolicy,
+          response,
+        }: {
+          contextValue: { user?: string };
+          overallCachePolicy: { replace(hint: object): void };
+          response: { body: { singleResult: { data: { unhinted: unknown } } } };
+        }) {
+          overallCachePolicy.replace({ maxAge: 60, scope: "PUBLIC" });
+          response.body.singleResult.data.unhinted += ` seen by ${contextValue.user}`;
+        },
+      }),
+    };
+    const apollo = new ApolloServer<{ user: string }>({
+      schema,
+      plugins: [policing as never, cachedPlugin(cache, { responses: true }) as never],
+    });
+    for (const user of ["ann", "bob", "cid", "dan"]) {
+      const { body } = await apollo.executeOperation({ query: "{ unhinted }" }, { contextValue: { user } });
+      await settle();
+      expect(JSON.stringify(body)).toContain(`"1 seen by ${user}"`);
+    }
+    await apollo.stop();
+  });
+
   it("what was executed with errors is not stored if a plugin that comes first takes the errors from the response", async () => {
     let isBroken = true;
     const resolvers = {

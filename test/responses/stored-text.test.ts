@@ -74,12 +74,12 @@ async function openApollo({ plugins = [], stringifies = true, responses = true, 
   });
   onTestFinished(() => server.stop());
   await server.start();
-  const send = async (body: unknown = { query: QUERY }): Promise<string> => {
+  const send = async (body: unknown = { query: QUERY }, method: "GET" | "POST" = "POST"): Promise<string> => {
     const response = await server.executeHTTPGraphQLRequest({
       httpGraphQLRequest: {
-        method: "POST",
+        method,
         headers: new HeaderMap([["content-type", "application/json"]]),
-        search: "",
+        search: method === "GET" ? `?${new URLSearchParams(body as Record<string, string>).toString()}` : "",
         body: body as never,
       },
       context: async () => ({}),
@@ -152,6 +152,7 @@ const USES: readonly (readonly [string, (data: Record<string, unknown>) => unkno
   ["asks for a field", (data) => expect("films" in data).toBe(true), TEXT],
   ["lists the fields", (data) => expect(Object.keys(data)).toEqual(["films", "__proto__"]), TEXT],
   ["copies it", (data) => expect(JSON.stringify({ data: { ...data } })).toBe(TEXT), TEXT],
+  ["clones it", (data) => expect(JSON.stringify({ data: structuredClone(data) })).toBe(TEXT), TEXT],
   ["stringifies it", (data) => expect(JSON.stringify({ data })).toBe(TEXT), TEXT],
   ["describes a field", (data) => expect(Object.getOwnPropertyDescriptor(data, "films")?.writable).toBe(true), TEXT],
   ["asks whether it is frozen", (data) => expect(Object.isFrozen(data)).toBe(false), TEXT],
@@ -207,6 +208,27 @@ describe("Apollo Server with stringifyResult", () => {
     },
   );
 
+  it.each([
+    ["POST", true],
+    ["GET", true],
+    ["GET", false],
+  ] as const)(
+    "a plugin clones the result of a hit, and copies the head of the response: %s (stringifyResult: %s)",
+    async (method, stringifies) => {
+      const cloned: unknown[] = [];
+      const willSendResponse = async ({ response }: { response: { http: object; body: unknown } }): Promise<void> => {
+        const { singleResult } = response.body as { singleResult: object };
+        cloned.push({ ...response.http }, structuredClone({ ...singleResult, extensions: undefined }));
+      };
+      const plugins = [{ requestDidStart: async () => ({ willSendResponse }) }];
+      const { send } = await openApollo({ plugins, stringifies });
+      for (let count = 0; count < 4; count++) expect(await send(undefined, method)).toBe(`${TEXT}\n`);
+      expect(JSON.stringify(cloned.filter((_, index) => index % 2 === 1))).toBe(
+        JSON.stringify(Array(4).fill(JSON.parse(TEXT))),
+      );
+    },
+  );
+
   it("data of a hit in memory is changed for its own caller only", async () => {
     const willSendResponse = async ({ response }: { response: { body: unknown } }): Promise<void> => {
       const { data } = (response.body as { singleResult: { data: { films: { title: string }[] } } }).singleResult;
@@ -248,7 +270,7 @@ describe("Apollo Server with stringifyResult", () => {
     });
   });
 
-  it("sends each text of a batch", async () => {
+  it("sends each text of a batch, without parsing it", async () => {
     const { send } = await openApollo();
     for (let count = 0; count < 3; count++) await send();
     const one = { query: QUERY };
@@ -257,6 +279,7 @@ describe("Apollo Server with stringifyResult", () => {
       JSON.parse(TEXT),
       { data: { count: 2 } },
     ]);
+    expect(await countConversions(() => send([one, one]))).toBe(0);
   });
 
   it("stringifies errors and results without data as Apollo Server does", async () => {
@@ -339,6 +362,8 @@ describe("GraphQL Yoga", () => {
     change = (result) => Object.assign(result, { errors: [new Error("added")] });
     expect(JSON.parse(await send())).toMatchObject({ ...JSON.parse(TEXT), errors: [{}] });
     change = (result, setResult) => setResult(structuredClone(result) as never);
+    expect(await send()).toBe(TEXT);
+    change = (result) => expect(Object.freeze(result).data).toBeDefined();
     expect(await send()).toBe(TEXT);
   });
 

@@ -31,6 +31,12 @@ export class StoredResponse {
     return text.slice(text.indexOf(SEPARATOR) + SEPARATOR.length);
   }
 
+  /** The extensions as JSON. Empty: there are none. */
+  get extensionsText(): string {
+    const { text } = this.#stored;
+    return text.slice(0, text.indexOf(SEPARATOR));
+  }
+
   /** The same object each time. */
   get data(): Data {
     const parse = (): Data => JSON.parse(this.dataText);
@@ -41,11 +47,13 @@ export class StoredResponse {
 
   /** A new object each time. */
   get extensions(): Record<string, unknown> | undefined {
-    const { text } = this.stored;
-    const end = text.indexOf(SEPARATOR);
-    return end === 0 ? undefined : JSON.parse(text.slice(0, end));
+    const text = this.extensionsText;
+    return text === "" ? undefined : JSON.parse(text);
   }
 }
+
+/** A response as JSON. */
+export type ResponseText = Pick<StoredResponse, "dataText" | "extensionsText">;
 
 type Data = Record<string, unknown>;
 
@@ -65,31 +73,54 @@ export function resultOf({ extensions }: StoredResponse, data: Data): StoredResu
 }
 
 /**
- * The same, with data that is parsed when it is read. Servers that call the method `stringify` of a
- * result send the stored text in its place, unless it was read, and maybe changed.
+ * The same, with data that is parsed when it is read, unless there is something `instead`. Servers
+ * that call the method `stringify` of a result send the stored text in its place, unless it has
+ * been read: it could have been changed then.
  */
-export function unreadResultOf(response: StoredResponse): StoredResult {
+export function unreadResultOf(response: StoredResponse, instead: () => unknown = () => undefined): StoredResult {
   const result = resultOf(response, {});
   const become = (value: unknown): unknown => {
-    Object.defineProperty(result, "data", { value, writable: true, enumerable: true, configurable: true });
+    UNREAD.delete(get);
+    // Not of a frozen result.
+    Reflect.defineProperty(result, "data", { value, writable: true, enumerable: true, configurable: true });
     return value;
   };
-  const get = (): unknown => become(response.data);
+  const get = (): unknown => {
+    const other = instead();
+    return other === undefined ? become(response.data) : other;
+  };
+  UNREAD.add(get);
   Object.defineProperty(result, "data", { get, set: become, enumerable: true, configurable: true });
   const stringify = (sent: object): string =>
-    dataGetterOf(sent) === get ? stringifyWith(response.dataText, sent) : JSON.stringify(sent);
+    isUnread(sent) ? stringifyWith(response.dataText, sent) : JSON.stringify(sent);
   Object.defineProperty(result, "stringify", { value: stringify });
   return result;
 }
 
-/** Undefined: the data was read, and could have been changed. */
-const dataGetterOf = (result: object): unknown => Object.getOwnPropertyDescriptor(result, "data")?.get;
+/** The getters of data that was not read yet. */
+const UNREAD = new WeakSet<() => unknown>();
+
+/** False: the data was read, and could have been changed. */
+function isUnread(result: object): boolean {
+  const { get } = Object.getOwnPropertyDescriptor(result, "data") ?? {};
+  return get !== undefined && UNREAD.has(get);
+}
 
 export const dataTextOf = (data: unknown): string | undefined => attempt(() => JSON.stringify(data ?? null));
 
-/** Whether a result's data is `text` as JSON: a plugin may have changed it for one caller. */
-export const hasData = (result: { readonly data?: unknown }, text: string | undefined): boolean =>
-  dataGetterOf(result) !== undefined || (text !== undefined && dataTextOf(result.data) === text);
+/**
+ * Whether a result is, as JSON, what was executed or stored: others can have replaced, changed or
+ * added to it, maybe for one caller.
+ */
+export function isUnchanged(result: { readonly data?: unknown }, { dataText, extensionsText }: ResponseText): boolean {
+  const others = extensionsText === "" ? "" : `,"extensions":${extensionsText}`;
+  try {
+    if (stringifyWith("", result) !== `{"data":${others}}`) return false;
+  } catch {
+    return false;
+  }
+  return isUnread(result) || dataTextOf(result.data) === dataText;
+}
 
 /** Returns `JSON.stringify(result)` for data that is `dataText`, without reading the data. */
 export function stringifyWith(dataText: string, result: object): string {

@@ -79,14 +79,20 @@ export async function addEdgeHeaders(
   atEdge: EdgeResponse,
   sent: ExecutedResponse | undefined,
 ): Promise<void> {
-  await setEdgeHeaders(headers, atEdge, sent && atEdge.ageOf(sent), (before) => before == null);
+  const age = sent && atEdge.ageOf(sent);
+  await setEdgeHeaders(
+    headers,
+    atEdge,
+    () => age,
+    (before) => before == null,
+  );
 }
 
 /** Sets the headers for CDNs where `isReplaced` accepts what is there, and adds to `Vary`. */
 export async function setEdgeHeaders(
   headers: ResponseHeaders,
   atEdge: EdgeResponse,
-  age: ResponseAge | undefined,
+  age: () => ResponseAge | undefined,
   isReplaced: (before: unknown) => boolean,
 ): Promise<void> {
   const { Vary, ...others } = await atEdge.headers(age);

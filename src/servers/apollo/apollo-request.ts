@@ -23,15 +23,8 @@ import {
 } from "../../tools/inspection/trace.js";
 import { type Adapter, namesEtag, type RequestedTrace, setEdgeHeaders } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
-import { NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
-import {
-  type DecideEtag,
-  decideToTheEnd,
-  hasStatus,
-  headersOf,
-  type SentResponse,
-  storedEtag,
-} from "./final-response.js";
+import { type HintedInfo, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
+import { decideToTheEnd, hasStatus, headersOf, type SentResponse, StoredEtag } from "./final-response.js";
 import type { ServedResults } from "./stringify-result.js";
 
 interface ApolloParts<Context> {
@@ -49,7 +42,7 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
   #execution: ResponseExecution | undefined;
   #isExecuted = false;
   #isServed = false;
-  #etag: DecideEtag | undefined;
+  #etag: StoredEtag | undefined;
   /** At the look-up, and after the execution. Others send their headers with hits as well. */
   #before = NO_HEADERS;
   #after = NO_HEADERS;
@@ -116,13 +109,14 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
       const scope = begun.isPrivate ? "PRIVATE" : "PUBLIC";
       overallCachePolicy.replace({ maxAge: secondsLeft(begun.report.freshForMs, begun.report.ageMs), scope });
       const http = this.http;
-      const hasEtag = http?.method === "GET" && this.#added === undefined;
+      const stored = begun.response;
+      if (http?.method === "GET" && this.#added === undefined)
+        this.#etag = new StoredEtag(stored, namesEtag(http.headers.get("if-none-match"), stored.etag));
       // Other plugins may add to the result, but not change its data.
-      const singleResult = this.given.servedResults(begun.response, http !== undefined, hasEtag);
-      if (hasEtag) {
-        const isKnown = namesEtag(http.headers.get("if-none-match"), begun.response.etag);
-        this.#etag = storedEtag(begun.response, singleResult, isKnown);
-      }
+      const singleResult =
+        http === undefined
+          ? resultOf(stored, stored.data)
+          : this.given.servedResults(stored, response.http, () => this.#etag?.isKnown === true);
       return { http: response.http, body: { kind: "single", singleResult } };
     }
     this.#execution = begun?.execution;
@@ -203,8 +197,11 @@ const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 const OTHER_CACHE =
   "graphql-cached: cachedPlugin: `responses`: expected to be the only response cache, got a response from another one, which nothing invalidates; remove @apollo/server-plugin-response-cache from the plugins, or `responses`";
 
-/** Watches for the result: other plugins can replace it, or change its data, for one caller. */
-function watchResult({ response, overallCachePolicy }: Asked): () => ExecutedResponse | undefined {
+/**
+ * Watches for the result of the execution: plugins whose `willSendResponse` comes first can replace
+ * it, or change its data, for one caller, and make it cacheable.
+ */
+function watchResult({ response }: Asked): () => ExecutedResponse | undefined {
   let executed: ExecutedResponse | undefined;
   let current = response.body;
   Object.defineProperty(response, "body", {
@@ -214,9 +211,9 @@ function watchResult({ response, overallCachePolicy }: Asked): () => ExecutedRes
     set: (body: GraphQLResponse["body"]) => {
       if (executed === undefined && body.kind === "single") {
         const { data, errors, extensions } = body.singleResult;
-        // What is not stored need not be copied.
-        const isKept = (errors ?? []).length === 0 && overallCachePolicy.policyIfCacheable() !== null;
-        executed = { data: isKept ? copyOfData(data) : data, errors, extensions: extensions && { ...extensions } };
+        // With errors, it is not stored.
+        const kept = (errors ?? []).length > 0 ? data : copyOfData(data);
+        executed = { data: kept, errors, extensions: extensions && { ...extensions } };
       }
       current = body;
     },
@@ -248,13 +245,18 @@ async function endExecution(
   overallCachePolicy.restrict({ maxAge: 0 });
 }
 
-/** Never more than the `Cache-Control` of Apollo Server, which this replaces. */
+/**
+ * Never more than the `Cache-Control` of Apollo Server, which this replaces, or than other plugins
+ * say meanwhile.
+ */
 async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }: Answered): Promise<void> {
-  const { body, http } = response;
-  const hasErrors = body.kind !== "single" || body.singleResult.errors !== undefined;
-  const said = http.headers.get("cache-control");
-  const age = hasErrors ? undefined : ageIn(said, overallCachePolicy.policyIfCacheable());
-  await setEdgeHeaders(headersOf(http.headers), atEdge, age, () => age !== undefined);
+  const { http } = response;
+  const age = (): ResponseAge | undefined => {
+    const { body } = response;
+    if (body.kind !== "single" || body.singleResult.errors !== undefined) return undefined;
+    return ageIn(http.headers.get("cache-control"), overallCachePolicy.policyIfCacheable());
+  };
+  await setEdgeHeaders(headersOf(http.headers), atEdge, age, () => age() !== undefined);
 }
 
 const ENDLESS = Number.POSITIVE_INFINITY;

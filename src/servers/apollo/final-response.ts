@@ -6,9 +6,8 @@ import type {
   HTTPGraphQLRequest,
 } from "@apollo/server";
 import type { ExecutedResponse } from "../../core/responses/response-execution.js";
-import { hasData, type StoredResponse, type StoredResult } from "../../core/responses/stored-response.js";
+import { isUnchanged, type StoredResponse } from "../../core/responses/stored-response.js";
 import { type Answered, decideLast, decideWhenSent, type ResponseHeaders } from "../edge/final-headers.js";
-import { isUnreadData, setNull } from "./stringify-result.js";
 
 export type SentResponse = GraphQLRequestContextWillSendResponse<BaseContext>["response"];
 
@@ -24,28 +23,35 @@ export const headersOf = (
 export const hasStatus = ({ status }: { readonly status?: number | undefined }): boolean =>
   status !== undefined && status !== 200;
 
-export type DecideEtag = (response: SentResponse, headers: ResponseHeaders) => void;
+/**
+ * Sends the entity tag of a stored response to those who get what is stored, and nothing that a
+ * plugin has made for one caller.
+ */
+export class StoredEtag {
+  /** Whether the client has what is sent. */
+  isKnown = false;
 
-/** Sends the tag to those who get what is stored, unchanged. `isKnown`: the client has it. */
-export function storedEtag(stored: StoredResponse, result: StoredResult, isKnown: boolean): DecideEtag {
-  const { data } = result;
-  const names = Object.keys(result);
-  return ({ body, http }, headers) => {
-    if (body.kind !== "single" || hasStatus(http)) return;
-    const { singleResult } = body;
-    if (Object.keys(singleResult).some((name) => !names.includes(name))) return;
-    const isStored = singleResult.data === data && isUnreadData(data);
-    if (!isStored && !hasData(singleResult, stored.dataText)) return;
-    headers.set("ETag", stored.etag);
-    if (!isKnown) return;
-    http.status = 304;
+  /** `isNamed`: whether the client has the stored response. */
+  constructor(
+    private readonly stored: StoredResponse,
+    private readonly isNamed: boolean,
+  ) {}
+
+  /** Can be called again: what was decided before counts no longer. */
+  decide({ body, http }: SentResponse, headers: ResponseHeaders): void {
+    const { stored, isNamed } = this;
+    if (this.isKnown) http.status = 200;
+    const isStored = body.kind === "single" && !hasStatus(http) && isUnchanged(body.singleResult, stored);
+    this.isKnown = isStored && isNamed;
+    if (isStored) headers.set("ETag", stored.etag);
+    else if (headers.get("ETag") === stored.etag) headers.delete("ETag");
     // Node.js sends no body with it.
-    setNull(data, true);
-  };
+    if (this.isKnown) http.status = 304;
+  }
 }
 
 interface Decided {
-  readonly etag: DecideEtag | undefined;
+  readonly etag: StoredEtag | undefined;
   /** Undefined: there is no CDN. */
   readonly edge:
     | { readonly context: NonNullable<Answered["context"]>; isChanged(sent: ExecutedResponse): boolean }
@@ -70,8 +76,7 @@ export function decideToTheEnd(
   const decide = (isLast: boolean): void => {
     const sent = isLast && response.body.kind === "single" ? response.body.singleResult : undefined;
     const isChanged = sent !== undefined && edge?.isChanged(sent) === true;
-    // Later: then the data may be sent as null.
-    if (isLast) etag?.(response, own);
+    if (isLast) etag?.decide(response, own);
     if (edge === undefined) return;
     decideLast(own, { ...request, status: http.status, isChanged, context: edge.context });
   };

@@ -1,9 +1,10 @@
-import { inspect } from "node:util";
+import type { GraphQLResponse } from "@apollo/server";
+import { getOrMake } from "../../core/base/multimap.js";
 import {
-  resultOf,
   type StoredResponse,
   type StoredResult,
   stringifyWith,
+  unreadResultOf,
 } from "../../core/responses/stored-response.js";
 
 /**
@@ -12,77 +13,71 @@ import {
  * other results as Apollo Server does by default.
  */
 export function stringifyResult(result: { readonly data?: unknown }): string {
-  const text = SERVED.get(result.data as object)?.textFor(result);
+  const text = SERVED.get(result.data as object)?.(result);
   return `${text ?? JSON.stringify(result)}\n`;
 }
 
-const SERVED = new WeakMap<object, ServedData>();
+/**
+ * By the data of a stored response, or what stands for it: returns a result with it as JSON, if
+ * nobody has read it. Called by `stringifyResult`.
+ */
+const SERVED = new WeakMap<object, (result: object) => string | undefined>();
 
-interface ServedData {
-  /** Returns a result with it as JSON, if nobody has read it. Called by `stringifyResult`. */
-  textFor(result: object): string | undefined;
-  readonly isUnread: boolean;
-  /** Whether it is sent as null, since the client has it. */
-  isNull: boolean;
-}
+/** By `http`. */
+const SENDING = new WeakMap<object, () => boolean>();
 
-/** Makes `stringifyResult` write null for data of a stored response that the client has. */
-export function setNull(data: unknown, isNull: boolean): void {
-  const served = SERVED.get(data as object);
-  if (served !== undefined) served.isNull = isNull;
-}
+type Http = GraphQLResponse["http"];
 
-/** Whether data is that of a stored response, and untouched. */
-export const isUnreadData = (data: unknown): boolean => SERVED.get(data as object)?.isUnread === true;
+/** `isKnown`: whether the client turned out to have it, so that no body is sent. */
+export type ServedResults = (response: StoredResponse, http: Http, isKnown: () => boolean) => StoredResult;
 
-export type ServedResults = (response: StoredResponse, isSent: boolean, mayBeNull: boolean) => StoredResult;
-
-/** `isSent`: it is stringified. Otherwise the data is a plain object, unless it `mayBeNull`. */
+/**
+ * Returns what makes the results of stored responses that are sent over HTTP: their data is parsed
+ * for a plugin that reads it, and for Apollo Server only if it has another stringifier.
+ */
 export function servedResults(): ServedResults {
   let isStringifierInUse = false;
-  const use = (): undefined => {
-    isStringifierInUse = true;
-  };
-  return (response, isSent, mayBeNull) => {
-    if (mayBeNull || (isSent && isStringifierInUse)) return resultOf(response, unreadData(response, use));
-    const { data } = response;
-    if (isSent) SERVED.set(data, { textFor: use, isUnread: false, isNull: false });
-    return resultOf(response, data);
+  return (response, http, isKnown) => {
+    const isSending = getOrMake(SENDING, http, () => watchSending(http));
+    const unparsed = (): object | null | undefined => {
+      if (!isSending()) return undefined;
+      if (isKnown()) return null;
+      if (isStringifierInUse) return instead;
+      SERVED.set(response.data, () => {
+        isStringifierInUse = true;
+        return undefined;
+      });
+      return undefined;
+    };
+    const instead = { toJSON: () => response.data };
+    SERVED.set(instead, (result) => stringifyWith(response.dataText, result));
+    return unreadResultOf(response, unparsed);
   };
 }
 
-/** Returns an object that becomes the data of a response when it is touched. */
-function unreadData(response: StoredResponse, onStringify: () => void): Record<string, unknown> {
-  let isRead = false;
-  // Logs show what is behind a proxy, without asking the proxy.
-  const target = Object.defineProperty({}, inspect.custom, { value: () => response.data, configurable: true });
-  const read = (): void => {
-    if (isRead) return;
-    isRead = true;
-    const { data } = response;
-    Reflect.deleteProperty(target, inspect.custom);
-    Object.defineProperties(target, Object.getOwnPropertyDescriptors(data));
+/**
+ * Tells whether Apollo Server is about to stringify the result of a request. When all plugins are
+ * done, it asks for the content type, copies `http` and reads the result, without a pause. The
+ * requests of a batch have one `http`.
+ */
+function watchSending(http: Http): () => boolean {
+  const { headers } = http;
+  const { get } = headers;
+  let step: "asked" | "copied" | undefined;
+  const reach = (next: typeof step): undefined => {
+    step = next;
+    queueMicrotask(() => {
+      step = undefined;
+    });
   };
-  const trapOf = (_: object, name: Exclude<keyof typeof Reflect, typeof Symbol.toStringTag>) => {
-    // It has the prototype of the data before it has that.
-    if (name === "getPrototypeOf") return undefined;
-    return (...args: readonly unknown[]): unknown => {
-      if (served.isNull && name === "get" && args[1] === "toJSON") return () => null;
-      read();
-      return (Reflect[name] as (...args: readonly unknown[]) => unknown)(...args);
-    };
+  headers.get = (name) => {
+    if (name === "content-type") reach("asked");
+    return get.call(headers, name);
   };
-  const data = new Proxy<Record<string, unknown>>(target, new Proxy({}, { get: trapOf as never }));
-  const served: ServedData = {
-    textFor(result) {
-      onStringify();
-      return isRead || served.isNull ? undefined : stringifyWith(response.dataText, result);
-    },
-    get isUnread() {
-      return !isRead;
-    },
-    isNull: false,
-  };
-  SERVED.set(data, served);
-  return data;
+  // Read by whoever copies all properties.
+  const noteCopy = (): undefined => (step === "asked" ? reach("copied") : undefined);
+  Object.defineProperty(http, COPIED, { get: noteCopy, enumerable: true, configurable: true });
+  return () => step === "copied";
 }
+
+const COPIED = Symbol("graphql-cached.copied");

@@ -12,7 +12,7 @@ import type {
   ResponseAge,
   ResponseExecution,
 } from "../../core/responses/response-execution.js";
-import { dataTextOf, hasData } from "../../core/responses/stored-response.js";
+import { dataTextOf, isUnchanged, type ResponseText } from "../../core/responses/stored-response.js";
 import type { Moment } from "../../core/tier/shared/known-positions.js";
 import { isForEdge } from "./final-headers.js";
 import type { ResolvedEdge } from "./options.js";
@@ -103,8 +103,8 @@ export class EdgeResponse {
   #missing: readonly string[] = [];
   #contents: (() => Contents) | undefined;
   #isServed = false;
-  /** The data that was executed or stored, as JSON. */
-  #text: string | undefined;
+  /** What was executed or stored. */
+  #text: ResponseText | undefined;
 
   /** `origin`: what was invalidated when it began. Undefined: nobody may keep it. */
   constructor(
@@ -115,7 +115,7 @@ export class EdgeResponse {
 
   served({ response, report, contextPaths, isPrivate, plan }: Extract<Begun, { kind: "served" }>): void {
     this.#note(plan);
-    this.#text = response.dataText;
+    this.#text = response;
     this.#isServed = true;
     const { subjects, freshForMs, staleForMs } = report;
     const { clock } = this.edge.parts;
@@ -172,37 +172,44 @@ export class EdgeResponse {
       this.#missing = this.edge.missingIn(this.context as object).filter((name) => !serverKeys.includes(name));
   }
 
-  executed({ data }: ExecutedResponse): void {
-    this.#text = dataTextOf(data);
+  /** Its extensions, if it has any, may be of one caller, unless they are stored. */
+  executed({ data, errors = [] }: ExecutedResponse): void {
+    const dataText = errors.length > 0 ? undefined : dataTextOf(data);
+    this.#text = dataText === undefined ? undefined : { dataText, extensionsText: "" };
   }
 
-  /** Whether another plugin has changed the data, maybe for one caller. */
+  /** Whether it is no longer what was executed or stored. */
   isChanged(sent: ExecutedResponse): boolean {
-    return !hasData(sent, this.#text);
+    return this.#text === undefined || !isUnchanged(sent, this.#text);
   }
 
   /** By the schema, policies and reads. An older or a changed response has none. */
   ageOf(sent: ExecutedResponse): ResponseAge | undefined {
     const contents = this.#contents?.();
-    if (contents === undefined || this.origin === undefined || (sent.errors ?? []).length > 0) return undefined;
+    if (contents === undefined || this.origin === undefined) return undefined;
     if (this.isChanged(sent) || (!this.#isServed && sent.data == null)) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
     return { maxAge: secondsOf(contents, ownMaxAge), isPrivate: isPrivate || contents.isPrivate };
   }
 
-  /** Returns the headers, with the `Cache-Control` for `age`. Never rejects. */
-  async headers(age: ResponseAge | undefined): Promise<Readonly<Record<string, string>>> {
+  /** Returns the headers, with the `Cache-Control` for the age in the end. Never rejects. */
+  async headers(ageOf: () => ResponseAge | undefined): Promise<Readonly<Record<string, string>>> {
     const { vary, clientMaxAge } = this.edge.options;
     const varying = { Vary: vary.join(", ") };
     const contents = this.#contents?.();
-    // The policies of Apollo Server are rounded up.
-    const maxAge = age === undefined ? 0 : secondsOf(contents, age.maxAge);
-    const isKept = age !== undefined && maxAge > 0;
-    const tags = !isKept ? "outdated" : age.isPrivate ? undefined : await this.#tagHeaders(contents);
-    if (!isKept || tags === "outdated") return { ...varying, "Cache-Control": "no-store" };
-    const ofClient = `max-age=${Math.min(clientMaxAge, maxAge)}`;
-    if (tags === undefined) return { ...varying, "Cache-Control": `${ofClient}, private` };
-    const directives = [ofClient, `s-maxage=${maxAge}`];
+    const keptFor = (): ResponseAge | undefined => {
+      const { maxAge, isPrivate } = ageOf() ?? { maxAge: 0, isPrivate: false };
+      // The policies of Apollo Server are rounded up.
+      const seconds = secondsOf(contents, maxAge);
+      return seconds > 0 ? { maxAge: seconds, isPrivate } : undefined;
+    };
+    const tags = keptFor()?.isPrivate === false ? await this.#tagHeaders(contents) : undefined;
+    // Others can have said something else meanwhile.
+    const age = keptFor();
+    if (age === undefined || tags === "outdated") return { ...varying, "Cache-Control": "no-store" };
+    const ofClient = `max-age=${Math.min(clientMaxAge, age.maxAge)}`;
+    if (tags === undefined || age.isPrivate) return { ...varying, "Cache-Control": `${ofClient}, private` };
+    const directives = [ofClient, `s-maxage=${age.maxAge}`];
     const staleFor = Math.floor((contents?.staleForMs ?? 0) / 1_000);
     // What is not cached has no time in which it may be served stale.
     if (this.#plan?.isAllCached !== false && staleFor > 0 && Number.isFinite(staleFor))

@@ -13,7 +13,7 @@ export interface Answered {
   readonly accept: string | null | undefined;
   /** Undefined: 200. */
   readonly status: number | undefined;
-  /** Whether the data was changed since it was executed or stored, maybe for one caller. */
+  /** Whether the result was changed since it was executed or stored, maybe for one caller. */
   readonly isChanged?: boolean;
   /** May have the response of Node.js (`res`) or Fastify (`reply`), which other layers change. */
   readonly context: { readonly res?: unknown; readonly reply?: unknown } | undefined;

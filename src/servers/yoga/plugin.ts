@@ -3,7 +3,7 @@ import type { Cache } from "../../cache.js";
 import { isOrdinary } from "../../core/responses/execute.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import { endWith, isSingle, type Operation, type ResponseExecution } from "../../core/responses/response-execution.js";
-import { hasData, type StoredResponse, unreadResultOf } from "../../core/responses/stored-response.js";
+import { isUnchanged, type StoredResponse, unreadResultOf } from "../../core/responses/stored-response.js";
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, namesEtag, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
@@ -37,8 +37,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const noteSent = ({ request, result }: { readonly request: object; readonly result: unknown }): void => {
     if (edge !== undefined) sentOf.set(request, result);
     const served = servedOf.get(request);
-    const isStored = isSingle(result) && Object.keys(result).every((name) => name === "data" || name === "extensions");
-    if (served !== undefined && !(isStored && hasData(result, served.dataText))) servedOf.delete(request);
+    if (served !== undefined && !(isSingle(result) && isUnchanged(result, served))) servedOf.delete(request);
   };
   /** Whatever this server answers, pages and the like too, says who may keep it. */
   const decide = ({ request, response, serverContext, setResponse, fetchAPI }: Answered): void => {
