@@ -121,6 +121,18 @@ async function serve(server: Server, setup: Setup = {}) {
       await (reply as never as Runs).graphql("{ mine }"),
       await (reply as never as Runs).graphql("{ movie }"),
     ]);
+    // Routes that answer with the result of their only operation, or with a body made of it.
+    const made: Readonly<Record<string, (result: object) => unknown>> = {
+      "/same": (result) => result,
+      "/around": (result) => ({ ...result, me: "ann" }),
+      "/added": (result) => Object.assign(result, { me: "ann" }),
+      "/text": (result) => JSON.stringify({ ...result, me: "ann" }),
+    };
+    for (const [path, make] of Object.entries(made))
+      app.get(path, async (_, reply) => {
+        reply.type("application/json");
+        return make(await (reply as never as Runs).graphql("{ movie }"));
+      });
     app.get("/both-parsed", (_, reply) =>
       Promise.all(["{ mine }", "{ movie }"].map((source) => (reply as never as Runs).graphql(parse(source)))),
     );
@@ -441,6 +453,29 @@ for (const path of ["/both", "/both-parsed"])
     expect(answer.json()).toEqual([{ data: { mine: "own" } }, { data: { movie: "Ran" } }]);
     expect(isPublic(String(answer.headers["cache-control"]))).toBe(false);
   });
+
+itBehindMercurius("behind Mercurius, extensions that another hook adds are not for all", async () => {
+  const { ask, app } = await serve("Mercurius");
+  const graphql = (
+    app as never as { graphql: { addHook(name: string, hook: (result: object) => Promise<void>): void } }
+  ).graphql;
+  graphql.addHook("onResolution", async (result) => void Object.assign(result, { extensions: { me: "own" } }));
+  const { body, control } = await ask("{ movie }");
+  expect([body.includes("own"), isPublic(control)]).toEqual([true, false]);
+});
+
+itBehindMercurius("behind Mercurius, what a route makes of its only operation is not for all", async () => {
+  const { app } = await serve("Mercurius");
+  for (const path of ["/same", "/around", "/added", "/text"]) {
+    const answer = await (app as FastifyInstance).inject({ method: "GET", url: path });
+    const expected = path === "/same" ? { data: { movie: "Ran" } } : { data: { movie: "Ran" }, me: "ann" };
+    expect([path, answer.json(), isPublic(String(answer.headers["cache-control"]))]).toEqual([
+      path,
+      expected,
+      path === "/same",
+    ]);
+  }
+});
 
 it.each(["Apollo Server", "GraphQL Yoga"] as const)("behind %s, a batch is for nobody", async (server) => {
   const { url } = await serve(server);

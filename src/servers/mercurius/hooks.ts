@@ -66,9 +66,13 @@ interface Result {
 
 /** The methods that are used of a Fastify application with Mercurius. Neither is needed. */
 export interface MercuriusApp {
-  /** `never`: two of its many overloads are used, and no narrower type accepts them all. */
+  /** `never`: three of its many overloads are used, and no narrower type accepts them all. */
   readonly graphql: { addHook(name: never, hook: never): void };
   addHook(name: "onClose", hook: () => Promise<void>): unknown;
+  addHook(
+    name: "preSerialization",
+    hook: (request: object, reply: MercuriusReply, payload: unknown) => Promise<void>,
+  ): unknown;
   addHook(name: "onSend", hook: (request: object, reply: MercuriusReply) => Promise<void>): unknown;
 }
 
@@ -129,13 +133,15 @@ function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options:
 function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
   /**
    * By request. `asked`: the context of its only operation, until that is executed. `stop` ends the
-   * collection of parts. Without a result, it was not executed.
+   * collection of parts. Without a result, it was not executed. `isSent`: a route can send anything
+   * else in its place.
    */
   type Answer = {
     readonly asked?: OperationContext | undefined;
     readonly atEdge?: EdgeResponse;
     readonly stop?: () => void;
     result?: Result;
+    isSent?: boolean;
   };
   const answers = new WeakMap<object, Answer>();
   const executed = new WeakMap<object, Answer>();
@@ -166,10 +172,15 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     answer?.atEdge?.executed(execution);
     if (answer !== undefined) answer.result = execution;
   });
+  app.addHook("preSerialization", async (request, _reply, payload) => {
+    const answer = answers.get(request);
+    if (answer !== undefined) answer.isSent = payload === answer.result;
+  });
   app.addHook("onSend", async (request, reply) => {
     const answer = answers.get(request);
     answer?.stop?.();
-    if (answer?.atEdge !== undefined) await addEdgeHeaders(headersOf(reply), answer.atEdge, answer.result);
+    const sent = answer?.isSent === true ? answer.result : undefined;
+    if (answer?.atEdge !== undefined) await addEdgeHeaders(headersOf(reply), answer.atEdge, sent);
     if (answer === undefined) return;
     const { method = "", headers = {} } = reply.request ?? {};
     decideWhenSent({ reply }, { method, accept: headers.accept as string | undefined });
