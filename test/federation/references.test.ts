@@ -53,6 +53,28 @@ describe("references to an entity type with @cached", () => {
     expect(loads).toHaveLength(2);
   });
 
+  it("are PUBLIC beside an entity type that is PRIVATE by its hint, and so are fields of their entities", async () => {
+    let prices = 0;
+    const { loads, resolvers } = source();
+    const secret = `directive @cacheControl(scope: CacheControlScope) on OBJECT enum CacheControlScope { PUBLIC PRIVATE }
+      type Secret @key(fields: "id") @cacheControl(scope: PRIVATE) { id: ID! }
+      extend type Product { price: Int @cached(maxAge: 60) }`;
+    const { cache, entities } = subgraph(
+      `${PRODUCT} ${secret}`,
+      {
+        Product: { ...resolvers.Product, price: () => ++prices },
+        Secret: { __resolveReference: (one: object) => one },
+      },
+      { identify: ({ user }: { user: string }) => user } as never,
+    );
+    for (const user of ["ann", "bob"])
+      expect(await entities([product(7)], "... on Product { price loads }", { user })).toEqual([
+        { price: 1, loads: 1 },
+      ]);
+    expect(loads).toHaveLength(1);
+    await cache.close();
+  });
+
   it("have a mode: off, each is loaded", async () => {
     const { loads, resolvers } = source();
     const { cache, entities } = subgraph(PRODUCT, resolvers);

@@ -10,7 +10,6 @@ import {
   type GraphQLSchema,
   getNamedType,
   getOperationAST,
-  isAbstractType,
   isCompositeType,
   isObjectType,
   Kind,
@@ -25,7 +24,7 @@ import type { AnyField } from "../directive/compile/field-rule.js";
 import { isStitched, rulesOf } from "../directive/compile/own-resolver.js";
 import { type KeyedType, REFERENCE, referenceResolverOf } from "../directive/compile/reference.js";
 import { objectsOf } from "../directive/compile/type-graph.js";
-import { hasPublicHint, hintOf, isPrivateType } from "../directive/hints/cache-control.js";
+import { hasPrivateHint, hasPublicHint, hintOf, isPrivateType } from "../directive/hints/cache-control.js";
 import { authMarkOf } from "../directive/permissions/auth-marks.js";
 import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
@@ -211,8 +210,9 @@ class PlanBuilder {
 
   /** The entities of a subgraph are read by the rules of their references. */
   #addReferences(returned: GraphQLCompositeType): void {
-    const { schema, rules } = this.facts;
-    const objects = isAbstractType(returned) ? schema.getPossibleTypes(returned) : [];
+    const { schema, rules } = this.#facts;
+    const objects = objectsOf(schema, returned);
+    this.#sum.isPrivate ||= objects.some(isPrivateType);
     // An interface has references of its own.
     for (const type of new Set(objects.flatMap((object) => [object, ...object.getInterfaces()]))) {
       const rule = rules.fields.get(`${type.name}.${REFERENCE}`);
@@ -278,16 +278,15 @@ class SchemaFacts {
     // A check around a cached field's resolver runs on hits of the field, not of what contains it.
     const isCovered = (): boolean =>
       authMarkOf(schema, parent, field) !== undefined || this.#isWrapped(coordinate, field);
-    // Apollo's rules know the hints of neither, which are for whom a value is kept all the same.
-    const concerned = [...(parent === schema.getQueryType() ? [parent] : []), ...objectsOf(schema, returned)];
     return {
       rule,
       hintedMaxAge: maxAge,
       inheritsHint: inheritMaxAge === true,
       isUncacheable: ownMaxAge === 0,
       isPrivate:
-        (!saysPublic && (isCovered() || concerned.some(isPrivateType))) ||
-        [scope, rule?.policy.scope, ownScope].includes("PRIVATE"),
+        (!saysPublic && isCovered()) ||
+        hasPrivateHint(schema, parent, field) ||
+        [rule?.policy.scope, ownScope].includes("PRIVATE"),
       isMarkedPublic: rule?.policy.isDeclaredPublic === true || scope === "PUBLIC",
       // A method of an instance is a resolver.
       hasResolver: parts.hasValueTypes || isLoaded,

@@ -1,4 +1,5 @@
 import type { GraphQLResponse } from "@apollo/server";
+import { asJob } from "../../core/base/clock.js";
 import { getOrMake } from "../../core/base/multimap.js";
 import {
   type StoredResponse,
@@ -66,7 +67,7 @@ function watchSending(http: Http): () => boolean {
   let step: "asked" | "copied" | undefined;
   const reach = (next: typeof step): undefined => {
     step = next;
-    queueMicrotask(() => {
+    asJob(() => {
       step = undefined;
     });
   };

@@ -142,6 +142,15 @@ const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IRe
     "Query.recommended",
   ],
   [
+    "a field that returns a union with a type that is PRIVATE by its hint",
+    "directive @cacheControl(scope: CacheControlScope) on OBJECT enum CacheControlScope { PUBLIC PRIVATE } type Secret @cacheControl(scope: PRIVATE) { id: ID } union Found = Product | Secret extend type Query { recommended: [Found!]! }",
+    () => ({
+      Query: { recommended: async (_: unknown, __: unknown, context: Context) => [productFor(context)] },
+      Found: { __resolveType: () => "Product" },
+    }),
+    "Query.recommended",
+  ],
+  [
     "a resolver below a PRIVATE field that returns a promise-like query",
     "type Me { id: ID! products: [Product!]! } extend type Query { recommended: Me @cached(maxAge: 60, scope: PRIVATE) }",
     () => ({
@@ -158,6 +167,8 @@ const queryFor = (context: Context) => {
   return { then: (resolve: (rows: readonly Product[]) => unknown) => resolve(rows) };
 };
 const QUERIES: Readonly<Record<string, string>> = {
+  "a field that returns a union with a type that is PRIVATE by its hint":
+    "{ recommended { ... on Product { id reason } } }",
   "a resolver below a PRIVATE field that returns a promise-like query": "{ recommended { products { id reason } } }",
   "an object within the value of a PRIVATE field": "{ recommended { shelves { best { id reason } } } }",
   "a resolver that copies what a PRIVATE field has returned": "{ recommended { products { id reason } } }",

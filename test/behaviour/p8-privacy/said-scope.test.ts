@@ -10,7 +10,7 @@ function scopesOf(typeDefs: string, options: CacheOptions = {}, apply = {}): Rec
   const cache = createCache({ identify, logger: { info: () => undefined, warn: () => undefined }, ...options });
   try {
     const hints =
-      "directive @cacheControl(maxAge: Int, scope: CacheControlScope) on FIELD_DEFINITION | OBJECT enum CacheControlScope { PUBLIC PRIVATE } directive @auth on FIELD_DEFINITION";
+      "directive @cacheControl(maxAge: Int, scope: CacheControlScope) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION enum CacheControlScope { PUBLIC PRIVATE } directive @auth on FIELD_DEFINITION";
     applyCached(
       makeExecutableSchema({ typeDefs: [cachedTypeDefs, hints, typeDefs], resolvers: own(typeDefs) }),
       cache,
@@ -138,5 +138,42 @@ describe("a field below a PRIVATE parent", () => {
     const typeDefs = `${me} feed: Int @cached(maxAge: 1) } ${more}`;
     expect(scopesOf(typeDefs, { defaultScope: "PUBLIC" })).toMatchObject({ "User.feed": "PUBLIC" });
     expect(scopesOf(typeDefs)).toContain(`@cached on \`User.feed\`: ${MISSING}`);
+  });
+});
+
+describe("a type that is PRIVATE by its hint", () => {
+  const typesOf = (implemented: string): string => `
+    type Post ${implemented} { id: ID title: String @cached(maxAge: 1) }
+    type Message ${implemented} @cacheControl(scope: PRIVATE) { id: ID body: String @cached(maxAge: 1) } # loads Message.body
+    type Page { item: Item @cacheControl(maxAge: 1) }`;
+  const union = `${typesOf("")} union Item = Post | Message`;
+  const face = `${typesOf("implements Item")} interface Item { id: ID }`;
+
+  it.each([
+    ["returned by the field", "a: Message @cacheControl(maxAge: 1)", union, "PRIVATE"],
+    ["returned by a field with @cached", "a: [Message] @cached(maxAge: 1)", union, "PRIVATE"],
+    ["a member of a union", "a: [Item] @cacheControl(maxAge: 1)", union, "PRIVATE"],
+    ["a member of a union, returned by a field with @cached", "a: [Item] @cached(maxAge: 1)", union, "PRIVATE"],
+    ["behind an interface", "a: [Item] @cacheControl(maxAge: 1)", face, "PRIVATE"],
+    ["in the value of the field", "a: Page @cacheControl(maxAge: 1)", union, "PRIVATE"],
+    ["returned by a field that says PUBLIC", "a: Item @cacheControl(maxAge: 1, scope: PUBLIC)", union, "PUBLIC"],
+    ["not returned by the field", "a: Post @cacheControl(maxAge: 1)", union, "PUBLIC"],
+  ])("makes a field PRIVATE that does not say PUBLIC itself: %s", (_where, field, types, scope) => {
+    const typeDefs = `type Query { ${field} # loads Query.a\n } ${types}`;
+    expect(scopesOf(typeDefs, { defaultScope: "PUBLIC" }, { cacheControl: true })).toMatchObject({ "Query.a": scope });
+  });
+
+  it("makes all queries PRIVATE if it is their type", () => {
+    const typeDefs = "type Query @cacheControl(scope: PRIVATE) { a: Int @cacheControl(maxAge: 1) # loads Query.a\n }";
+    const scopes = scopesOf(typeDefs, { defaultScope: "PUBLIC" }, { cacheControl: true });
+    expect(scopes).toEqual({ "Query.a": "PRIVATE" });
+  });
+
+  it("has fields that are PRIVATE unless they say otherwise, whatever returns it", () => {
+    const typeDefs = `type Query { message: Message search: [Item] post: Post } ${union}`;
+    expect(scopesOf(typeDefs, { defaultScope: "PUBLIC" })).toEqual({
+      "Message.body": "PRIVATE",
+      "Post.title": "PUBLIC",
+    });
   });
 });

@@ -21,7 +21,7 @@ import {
 } from "../../policy/policy.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";
-import { hasPrivateHint } from "../hints/cache-control.js";
+import { hasPrivateHint, isPrivateType } from "../hints/cache-control.js";
 import { readInvalidation } from "../invalidation/read-invalidations.js";
 import { privateTypesOf } from "../permissions/origins.js";
 import { POLICIES } from "./apply-options.js";
@@ -77,7 +77,8 @@ class PolicyReader {
     }
     const privateTypes = privateTypesOf(schema, (type, field) => this.#scopeOf(type, field));
     for (const { type, field, settings } of this.#found.values()) {
-      const isBelowPrivate = privateTypes.has(type) || this.#typeSettings.get(type.name)?.scope === "PRIVATE";
+      const isPrivate = this.#typeSettings.get(type.name)?.scope === "PRIVATE" || isPrivateType(type);
+      const isBelowPrivate = isPrivate || privateTypes.has(type);
       this.#add(makeRule(this.reading, type, field, { ...settings, isBelowPrivate }));
     }
     for (const type of types) {
@@ -142,7 +143,7 @@ class PolicyReader {
   /** Undefined if what a field returns is as private as its parent. */
   #scopeOf(type: GraphQLObjectType, field: AnyField): Policy["scope"] | undefined {
     const found = this.#found.get(`${type.name}.${field.name}`);
-    if (found === undefined) return hasPrivateHint(field) ? "PRIVATE" : undefined;
+    if (found === undefined) return hasPrivateHint(this.reading.inputs.schema, type, field) ? "PRIVATE" : undefined;
     const { own, returned, hinted } = found.settings;
     const { scope } = mergeSettings(own, returned, hinted);
     return scope ?? (this.reading.inputs.parts.defaults.scope === "PRIVATE" ? "PRIVATE" : undefined);

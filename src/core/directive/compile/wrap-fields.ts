@@ -184,24 +184,20 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     const factory = requestFactoryOf(rule, inner, info, parts);
     if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
   };
-  const noting = (coordinate: string, field: AnyField, resolve: Resolver): Resolver =>
-    (hasPrivateHint(field) ? privateResolver : derivingResolver)(coordinate, resolve, privateValues);
-  const uncached = ({ coordinate, policy }: FieldRule, { type }: AnyField, resolve: Resolver): Resolver =>
-    withOrigin.has(getNamedType(type)) && policy.isDeclaredPublic !== true
-      ? derivingResolver(coordinate, resolve, privateValues)
-      : resolve;
+  const noting = (coordinate: string, isPrivate: boolean, resolve: Resolver): Resolver =>
+    (isPrivate ? privateResolver : derivingResolver)(coordinate, resolve, privateValues);
   /** Where the value of a field without a rule comes from, and the entities in it. */
   const wrapOther = (coordinate: string, field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const resolve = field.resolve ?? defaultFieldResolver;
     if (wrappedBy(resolve) !== undefined) return undefined;
     const isOrigin = withOrigin.has(getNamedType(field.type));
-    const isPrivate = isOrigin && hasPrivateHint(field);
+    const isPrivate = isOrigin && hasPrivateHint(schema, type, field);
     const hasOwn = hasOwnResolver(field);
     if (!isPrivate && !hasOwn) return undefined;
     const isRead = !notRead.includes(type);
     const finder = isRead && hasOwn ? entities?.finderOf(field.type, coordinate) : undefined;
     const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
-    const own = isOrigin ? noting(coordinate, field, collecting) : collecting;
+    const own = isPrivate || (isOrigin && isRead) ? noting(coordinate, isPrivate, collecting) : collecting;
     const outer = beginning(own, field, type);
     if (own !== resolve) return marked(outer, resolve);
     // Without a mark: what the field returns is as it was.
@@ -234,7 +230,7 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     const markedReference = (outer: ReferenceResolver) => marked(outer, resolve as never);
     if (rule === undefined) {
       if (!withOrigin.has(type) || wrappedBy(resolve) !== undefined) return resolve;
-      const own = noting(coordinate, field, inner);
+      const own = noting(coordinate, hasPrivateHint(schema, type, field), inner);
       return markedReference((representation, context, info) => own(representation, {}, context, info));
     }
     if (isWrapped(coordinate, resolve)) return resolve;

@@ -15,6 +15,7 @@ import { featureOption, refuseMistakes } from "../compile/apply-options.js";
 import { type Annotated, directivesNamed } from "../compile/directives.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
+import { objectsOf } from "../compile/type-graph.js";
 import type { IdFields } from "../entities/id-fields.js";
 
 /** Undefined if hints are not used. */
@@ -83,7 +84,8 @@ export class CacheControlHints {
     const coordinate = `${parent.name}.${field.name}`;
     const isRoot = parent === this.schema.getQueryType();
     if (!isRoot && !hasOwnResolver(field)) return undefined;
-    const { maxAge, scope, inheritMaxAge } = hintOf(field);
+    const { maxAge, inheritMaxAge, ...hinted } = hintOf(field);
+    const scope = hasPrivateHint(this.#schema, parent, field) ? "PRIVATE" : hinted.scope;
     const isHinted = maxAge !== undefined || inheritMaxAge === true;
     const own = maxAge ?? (isRoot ? this.settings.defaultMaxAge : inheritMaxAge === true ? undefined : 0);
     const scopeAlone = isExplicit && scope !== undefined ? { scope } : undefined;
@@ -126,7 +128,7 @@ export class CacheControlHints {
     }
     for (const field of Object.values(type.getFields())) {
       if (hasOwnResolver(field)) continue;
-      const { maxAge, scope, inheritMaxAge } = hintOf(field);
+      const { maxAge, inheritMaxAge } = hintOf(field);
       const returned = getNamedType(field.type);
       const isUnhinted = maxAge === undefined && isCompositeType(returned) && inheritMaxAge !== true;
       const own = isUnhinted ? this.settings.defaultMaxAge : maxAge;
@@ -134,7 +136,7 @@ export class CacheControlHints {
         limit.maxAge = own;
         limit.unhinted = isUnhinted ? `${type.name}.${field.name}` : undefined;
       }
-      if (scope === "PRIVATE") limit.isPrivate = true;
+      limit.isPrivate ||= hasPrivateHint(this.#schema, type, field);
       this.#narrow(returned, limit, visited);
     }
   }
@@ -187,5 +189,17 @@ function hintAt(target: Annotated): Hint {
 export const hasPublicHint = (field: AnyField, policy: PolicySettings | undefined): boolean =>
   policy?.scope === "PUBLIC" && hintAt(field).scope === "PUBLIC";
 
-/** Whether the hint on a field, or on the type that it returns, says that it is PRIVATE. */
-export const hasPrivateHint = (field: AnyField): boolean => hintOf(field).scope === "PRIVATE";
+/**
+ * Whether a field is PRIVATE by hints: its own, or else those of the type that it returns, of the
+ * objects that this can be, and of the query type. Apollo's rules know neither of the last two,
+ * which are for whom a value is kept all the same. Entities are of the scope of their own type.
+ */
+export function hasPrivateHint(schema: GraphQLSchema, parent: GraphQLNamedType, field: AnyField): boolean {
+  const { scope } = hintAt(field);
+  if (scope !== undefined) return scope === "PRIVATE";
+  const returned = getNamedType(field.type);
+  const isOfQuery = parent === schema.getQueryType();
+  const isOfEntities = isOfQuery && field.name === "_entities";
+  const objects = isOfEntities ? [] : objectsOf(schema, returned);
+  return [returned, ...objects, ...(isOfQuery ? [parent] : [])].some(isPrivateType);
+}
