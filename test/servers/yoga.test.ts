@@ -1,9 +1,11 @@
 import { gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
+import type { GraphQLSchema } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { knowOperations } from "../responses/site.js";
 import { until } from "../support/redis-lab.js";
 import { serverContract } from "./contract.js";
 
@@ -163,7 +165,73 @@ describe("the Yoga plugin", () => {
     await Promise.all([cache.close(), other.close()]);
   });
 
-  it.each(["Price", "constructor", "__proto__"])("reports what a loader %s did in extensions.cached", async (name) => {
+  it("stores a response although an event of a subscription is read with a PRIVATE field meanwhile", async () => {
+    knowOperations();
+    const { passed, open } = gate();
+    let pages = 0;
+    const cache = createCache({ defaultScope: "PUBLIC", identify: () => "ann" });
+    const typeDefs = /* GraphQL */ `
+      type Query { page: Page @cached(maxAge: 60) }
+      type Page { title: String }
+      type Subscription { rated: Movie }
+      type Movie { id: ID mine: Int @cached(maxAge: 60, scope: PRIVATE) }
+    `;
+    const page = async () => {
+      pages++;
+      await passed;
+      return { title: "Home" };
+    };
+    const subscribe = async function* () {
+      yield { rated: { id: 7 } };
+    };
+    const schema = makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, typeDefs],
+      resolvers: { Query: { page }, Subscription: { rated: { subscribe } }, Movie: { mine: () => 1 } },
+    });
+    const plugins = [useCached(cache, { responses: true, allow: () => true })];
+    const yoga = createYoga({ schema: applyCached(schema, cache), plugins });
+    const ask = async () =>
+      (
+        await yoga.fetch("http://shop/graphql", post({ query: "{ page { title } }", extensions: { cached: true } }))
+      ).json();
+    const first = ask();
+    await settle();
+    const { headers, ...rest } = post({ query: "subscription { rated { mine } }" });
+    const accept = { ...(headers as object), accept: "text/event-stream" };
+    const events = await yoga.fetch("http://shop/graphql", { ...rest, headers: accept });
+    expect(await events.text()).toContain('"mine":1');
+    open();
+    await first;
+    await settle();
+    expect(await ask()).toMatchObject({ extensions: { cached: { responses: { hit: 1 } } } });
+    expect(pages).toBe(1);
+    await yoga.dispose();
+    await cache.close();
+  });
+
+  it("checks each schema once of a server that has one for each request", async () => {
+    const cache = createCache({ defaultScope: "PUBLIC" });
+    const schemas = [1, 2].map((n) =>
+      applyCached(
+        makeExecutableSchema({
+          typeDefs: [cachedTypeDefs, "type Query { n: Int @cached(maxAge: 60) }"],
+          resolvers: { Query: { n: () => n } },
+        }),
+        cache,
+      ),
+    );
+    let asked = 0;
+    const yoga = createYoga({ schema: () => schemas[asked++ % 2] as GraphQLSchema, plugins: [useCached(cache)] });
+    const ask = async () => (await yoga.fetch("http://shop/graphql", post({ query: "{ n }" }))).json();
+    for (let nth = 0; nth < 4; nth++) await ask();
+    const walks = schemas.map((schema) => vi.spyOn(schema, "getTypeMap"));
+    for (let nth = 0; nth < 4; nth++) await ask();
+    for (const walk of walks) expect(walk).not.toHaveBeenCalled();
+    await yoga.dispose();
+    await cache.close();
+  });
+
+  it("reports what loaders did in extensions.cached", async () => {
     const cache = createCache<object>({ defaultScope: "PUBLIC" });
     const prices = cache.loader({ name, maxAge: 60, batch: async (ids: readonly number[]) => ids });
     const schema = makeExecutableSchema({

@@ -1,5 +1,7 @@
 /** What the adapters have in common: their options, traces and headers. */
 import type { GraphQLSchema } from "graphql";
+import { optionInvalid } from "../../core/base/errors.js";
+import { getOrMake } from "../../core/base/multimap.js";
 import { checkServed } from "../../core/directive/compile/served-schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
 import { OperationPlanner } from "../../core/responses/operation-plan.js";
@@ -29,9 +31,20 @@ export interface Adapter {
   readonly edge: Edge | undefined;
   /** Checks a schema and prepares for it. Throws `CACHED_SCHEMA_INVALID`. */
   check(schema: GraphQLSchema): void;
+  /**
+   * Throws `CACHED_OPTION_INVALID` if the server that `server` stands for has another adapter of
+   * the cache: each would take what is read for that of the other.
+   */
+  join(server: object): void;
 }
 
-/** Throws `CACHED_OPTION_INVALID`. `usesPolicies`: for how long responses are kept. */
+/** By what stands for a server. */
+const ADAPTED = new WeakMap<object, WeakSet<CacheParts>>();
+
+/**
+ * Checks the arguments of an adapter with the options `names`. `usesPolicies`: policies decide how
+ * long responses are kept. Throws `CACHED_OPTION_INVALID`.
+ */
 export function openAdapter<Context>(
   cache: CacheHandle<never>,
   options: TraceOptions<Context> & AdapterOptions,
@@ -54,6 +67,14 @@ export function openAdapter<Context>(
       checkServed(schema, parts, caller);
       responses?.prepare(schema);
       edge?.checkPurge(caller);
+    },
+    join(server) {
+      const adapted = getOrMake(ADAPTED, server, () => new WeakSet());
+      if (adapted.has(parts))
+        throw optionInvalid(
+          `${caller}: expected one call for each server and cache, got a second one, which would keep the first from noting what is read; pass all options to one`,
+        );
+      adapted.add(parts);
     },
   };
 }

@@ -42,7 +42,9 @@ export function cachedPlugin<Context extends object>(
       // Another plugin has failed, so that nothing is sent.
       requests.get(contextValue)?.abandon();
     },
-    async serverWillStart({ schema }) {
+    async serverWillStart(service) {
+      const { schema } = service;
+      adapter.join(service);
       adapter.check(schema);
       const needing = responses === undefined ? (edge === undefined ? undefined : "edge") : "responses";
       if (needing !== undefined && !parts.rules.isEmpty && !hasLifetimes(schema))

@@ -28,12 +28,13 @@ export function cachedHooks<Context>(
     throw optionInvalid(
       "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed; cache fields with @cached, or use Apollo Server, GraphQL Yoga or cache.execute for whole responses",
     );
-  const { parts, edge, check } = openAdapter(cache, options, "cachedHooks", ["edge"], true);
+  const { parts, edge, check, join } = openAdapter(cache, options, "cachedHooks", ["edge"], true);
   const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
   if (typeof hooks?.addHook !== "function")
     throw optionInvalid(
       `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
     );
+  join(hooks);
   if (edge !== undefined) addEdgeHooks(app, hooks, edge);
   const checkSchema = (): void => {
     if (hooks.schema !== undefined) check(hooks.schema);

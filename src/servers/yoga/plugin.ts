@@ -27,6 +27,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const sentOf = new WeakMap<object, unknown>();
   /** The stored responses of requests that are sent their entity tags. */
   const servedOf = new WeakMap<object, StoredResponse>();
+  const checked = new WeakSet<GraphQLSchema>();
   /** The requests whose responses are of one caller. */
   const ofCallers = new WeakSet<object>();
   const addTrace = async ({ result, setResult }: Executed, context: YogaContext, trace: RequestedTrace) => {
@@ -55,10 +56,17 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   };
   return {
     onPluginInit({ plugins }) {
+      adapter.join(plugins);
       // After all others, which may still change the result, or set a cookie.
       plugins.push({ onResultProcess: noteSent, ...(edge === undefined ? {} : { onResponse: decide }) });
     },
-    onSchemaChange: ({ schema }) => adapter.check(schema),
+    onSchemaChange({ schema }) {
+      // With a schema for each request, it changes back and forth.
+      if (!checked.has(schema)) adapter.check(schema);
+      checked.add(schema);
+    },
+    // Its events are parts of no response, though they are read meanwhile.
+    onSubscribe: ({ args }) => parts.requestStates.own(args.contextValue),
     onExecute({ args, executeFn, setExecuteFn }) {
       const context = args.contextValue as YogaContext | null | undefined;
       const trace = context == null ? undefined : traceOf(parts, context, requestedTrace(context.params?.extensions));
@@ -185,6 +193,7 @@ interface Answered {
 export interface CachedYogaPlugin {
   onPluginInit(init: { readonly plugins: object[] }): void;
   onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
+  onSubscribe(subscription: Pick<Execution, "args">): void;
   onExecute(execution: Execution): undefined | { onExecuteDone(executed: Executed): Promise<void> };
   /** Yoga only: envelop has no HTTP response. */
   onResponse(

@@ -296,6 +296,14 @@ it("Mercurius reports resolvers and schemas that it gets after the hooks, and re
   }
 });
 
+it.each(Object.keys(SERVERS))("%s is refused a second time for one server and cache", async (name) => {
+  const [one, other] = [listen().cache, listen().cache];
+  const schema = schemaOf("type Query { plain: Int }", { Query: { plain: () => 1 } });
+  await SERVERS[name]?.(schema, one, other);
+  const refused = `${name}: expected one call for each server and cache, got a second one, which would keep the first from noting what is read; pass all options to one`;
+  await expect((async () => SERVERS[name]?.(schema, one, one))()).rejects.toThrow(refused);
+});
+
 it("a server says which store and prefix it uses", async () => {
   const client = new Redis(await sharedServer("redisStandalone"));
   afterCaches(() => client.quit());
