@@ -31,7 +31,7 @@ describe("the map store", () => {
       await open.passed;
       return ids.map((id) => `film ${id}`);
     };
-    const caches = [1, 2].map(() => createCache({ defaultScope: "PUBLIC", store: mapStore(server) }));
+    const caches = [1, 2].map(() => createCache({ defaultScope: "PUBLIC", store: mapStore(server), prefix: "films" }));
     const loaders = caches.map((cache) => cache.loader({ name: "Film", maxAge: 60, batch }));
     const films = loaders.map((loader) => loader({}).load(7));
     await settle();

@@ -39,7 +39,6 @@ export function mapStore(server: MapServer): Store {
 
 class MapStore implements Store {
   readonly name = "map";
-  readonly isShared = false;
   readonly #server: MapServer;
   #clockName = "";
 

@@ -11,6 +11,6 @@ const schema = applyCached(shopSchema(), cache);
 const server = createServer(createHandler({ schema, context: ({ raw }) => ({ ...contextOf(raw.headers) }) }));
 await once(server.listen(PORT, HOST), "listening");
 runUntilSignal((server.address() as AddressInfo).port, async () => {
-  server.close();
+  await once(server.close(), "close");
   await close();
 });

@@ -27,6 +27,6 @@ const server = createServer(async (request, response) => {
 });
 await once(server.listen(PORT, HOST), "listening");
 runUntilSignal((server.address() as AddressInfo).port, async () => {
-  server.close();
+  await once(server.close(), "close");
   await close();
 });

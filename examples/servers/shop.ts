@@ -46,7 +46,7 @@ const typeDefs = /* GraphQL */ `
     id: ID!
     title: String!
     cents: Int!
-    alike(first: Int! = 1): [Book!]! @cached(maxAge: 300)
+    alike(first: Int! = 1): [Book!]! @cached(maxAge: 300, tags: ["Book:{$result[].id}"])
   }
 `;
 

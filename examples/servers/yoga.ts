@@ -30,7 +30,7 @@ const yoga = createYoga<object, Context>({
 const server = createServer((request, response) => void yoga(request, response));
 await once(server.listen(PORT, HOST), "listening");
 runUntilSignal((server.address() as AddressInfo).port, async () => {
-  server.close();
+  await once(server.close(), "close");
   await yoga.dispose();
   await close();
 });
