@@ -231,18 +231,27 @@ describe("the Yoga plugin", () => {
     await cache.close();
   });
 
-  it("reports what loaders did in extensions.cached", async () => {
-    const cache = createCache<object>({ defaultScope: "PUBLIC" });
-    const prices = cache.loader({ name, maxAge: 60, batch: async (ids: readonly number[]) => ids });
-    const schema = makeExecutableSchema({
-      typeDefs: "type Query { price: Int }",
-      resolvers: { Query: { price: (_, __, context) => prices(context).load(7) } },
-    });
-    const yoga = createYoga({ schema: applyCached(schema, cache), plugins: [useCached(cache, { allow: () => true })] });
-    const answer = await yoga.fetch("http://shop/graphql", post({ query: "{ price }", extensions: { cached: true } }));
-    const cached = Object.fromEntries([[name, { loaded: 1 }]]);
-    expect(await answer.json()).toEqual({ data: { price: 7 }, extensions: { cached } });
-    await yoga.dispose();
-    await cache.close();
-  });
+  it.each(["Price", "constructor", "__proto__"])(
+    "reports what a loader named %s did in extensions.cached",
+    async (name) => {
+      const cache = createCache<object>({ defaultScope: "PUBLIC" });
+      const prices = cache.loader({ name, maxAge: 60, batch: async (ids: readonly number[]) => ids });
+      const schema = makeExecutableSchema({
+        typeDefs: "type Query { price: Int }",
+        resolvers: { Query: { price: (_, __, context) => prices(context).load(7) } },
+      });
+      const yoga = createYoga({
+        schema: applyCached(schema, cache),
+        plugins: [useCached(cache, { allow: () => true })],
+      });
+      const answer = await yoga.fetch(
+        "http://shop/graphql",
+        post({ query: "{ price }", extensions: { cached: true } }),
+      );
+      const cached = Object.fromEntries([[name, { loaded: 1 }]]);
+      expect(await answer.json()).toEqual({ data: { price: 7 }, extensions: { cached } });
+      await yoga.dispose();
+      await cache.close();
+    },
+  );
 });

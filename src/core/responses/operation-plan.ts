@@ -210,7 +210,7 @@ class PlanBuilder {
 
   /** The entities of a subgraph are read by the rules of their references. */
   #addReferences(returned: GraphQLCompositeType): void {
-    const { schema, rules } = this.#facts;
+    const { schema, rules } = this.facts;
     const objects = objectsOf(schema, returned);
     this.#sum.isPrivate ||= objects.some(isPrivateType);
     // An interface has references of its own.

@@ -33,7 +33,7 @@ export class StoredResponse {
 
   /** The extensions as JSON. Empty: there are none. */
   get extensionsText(): string {
-    const { text } = this.#stored;
+    const { text } = this.stored;
     return text.slice(0, text.indexOf(SEPARATOR));
   }
 

@@ -23,7 +23,7 @@ import {
 } from "../../tools/inspection/trace.js";
 import { type Adapter, namesEtag, type RequestedTrace, setEdgeHeaders } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
-import { type HintedInfo, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
+import { NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
 import { decideToTheEnd, hasStatus, headersOf, type SentResponse, StoredEtag } from "./final-response.js";
 import type { ServedResults } from "./stringify-result.js";
 

@@ -186,6 +186,10 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
   };
   const noting = (coordinate: string, isPrivate: boolean, resolve: Resolver): Resolver =>
     (isPrivate ? privateResolver : derivingResolver)(coordinate, resolve, privateValues);
+  const uncached = ({ coordinate, policy }: FieldRule, { type }: AnyField, resolve: Resolver): Resolver =>
+    withOrigin.has(getNamedType(type)) && policy.isDeclaredPublic !== true
+      ? derivingResolver(coordinate, resolve, privateValues)
+      : resolve;
   /** Where the value of a field without a rule comes from, and the entities in it. */
   const wrapOther = (coordinate: string, field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const resolve = field.resolve ?? defaultFieldResolver;
@@ -197,7 +201,7 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     const isRead = !notRead.includes(type);
     const finder = isRead && hasOwn ? entities?.finderOf(field.type, coordinate) : undefined;
     const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
-    const own = isPrivate || (isOrigin && isRead) ? noting(coordinate, isPrivate, collecting) : collecting;
+    const own = isOrigin ? noting(coordinate, isPrivate, collecting) : collecting;
     const outer = beginning(own, field, type);
     if (own !== resolve) return marked(outer, resolve);
     // Without a mark: what the field returns is as it was.
@@ -212,7 +216,8 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     if (isWrapped(coordinate, resolve)) return undefined;
     parts.rules.wrapped.set(coordinate, resolve);
     if (rule === undefined) {
-      const inner = withOrigin.has(getNamedType(field.type)) ? noting(coordinate, field, resolve) : resolve;
+      const isOrigin = withOrigin.has(getNamedType(field.type));
+      const inner = isOrigin ? noting(coordinate, hasPrivateHint(schema, type, field), resolve) : resolve;
       const invalidating = invalidatingResolver(invalidation as InvalidationRule, inner, parts);
       return marked(beginning(invalidating, field, type), resolve);
     }

@@ -85,7 +85,7 @@ export class CacheControlHints {
     const isRoot = parent === this.schema.getQueryType();
     if (!isRoot && !hasOwnResolver(field)) return undefined;
     const { maxAge, inheritMaxAge, ...hinted } = hintOf(field);
-    const scope = hasPrivateHint(this.#schema, parent, field) ? "PRIVATE" : hinted.scope;
+    const scope = hasPrivateHint(this.schema, parent, field) ? "PRIVATE" : hinted.scope;
     const isHinted = maxAge !== undefined || inheritMaxAge === true;
     const own = maxAge ?? (isRoot ? this.settings.defaultMaxAge : inheritMaxAge === true ? undefined : 0);
     const scopeAlone = isExplicit && scope !== undefined ? { scope } : undefined;
@@ -136,7 +136,7 @@ export class CacheControlHints {
         limit.maxAge = own;
         limit.unhinted = isUnhinted ? `${type.name}.${field.name}` : undefined;
       }
-      limit.isPrivate ||= hasPrivateHint(this.#schema, type, field);
+      limit.isPrivate ||= hasPrivateHint(this.schema, type, field);
       this.#narrow(returned, limit, visited);
     }
   }
