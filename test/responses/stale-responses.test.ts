@@ -1,4 +1,5 @@
 import { type Gate, gate, settle } from "@graphql-cached/testing";
+import { GraphQLError } from "graphql";
 import { describe, expect, it } from "vitest";
 import { openSite, SERVERS, type ServerName } from "./site.js";
 
@@ -100,3 +101,29 @@ it("one request waits for a refresh on Apollo Server, while others get the stale
   source.held.open();
   expect(views(await first)).toBe(2);
 });
+
+it.each(SERVERS)(
+  "a response on %s that is executed for a caller with permission, while its executions fail for others, leaves no lease without an execution behind",
+  async (server) => {
+    let isForbidden = true;
+    const page = () => {
+      if (isForbidden) throw new GraphQLError("not for you", { extensions: { code: "FORBIDDEN" } });
+      return { views: 1 };
+    };
+    const responses = { staleWhileRevalidate: 600 };
+    const { ask, clock } = openSite({ typeDefs, resolvers: { Query: { page } }, server, responses });
+    for (const _ of [1, 2]) expect((await ask("{ page { views } }")).errors).toHaveLength(1);
+    isForbidden = false;
+    expect(views(await ask("{ page { views } }"))).toBe(1);
+    await clock.advance(1_500);
+    let answered: unknown;
+    void ask("{ page { views } }").then((answer) => {
+      answered = answer.data;
+    });
+    for (let turn = 0; turn < 20; turn++) await settle();
+    const answeredAtOnce = answered;
+    // A load that never ends would keep the cache from closing.
+    await clock.advance(60_000);
+    expect(answeredAtOnce).toEqual({ page: { views: 1 } });
+  },
+);

@@ -113,9 +113,10 @@ export class Misses {
   /**
    * Loads and stores the value for a caller who may have it, while the loads of the key fail for
    * others. Their failures say nothing about the key, and each of them takes the lease for a moment
-   * (`Settlement.holdMsOf`).
+   * (`Settlement.holdMsOf`). Not for a response: its load is the execution, which has been run.
    */
   refill(request: ReadRequest, loadMs: number): void {
+    if (request.key.kind === "response") return;
     // The store was not read: a value that it may have stays if the load fails.
     this.#inBackground({ request, supersededAt: 0, isRefresh: false, hasValue: true }, loadMs);
   }
