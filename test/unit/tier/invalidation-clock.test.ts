@@ -357,6 +357,38 @@ describe("a store that goes back to an earlier snapshot", () => {
     expect(log().map(({ subjects }) => subjects)).toEqual([[B], [A]]);
   });
 
+  it.each([
+    ["", 2, 0],
+    [", also if its clock is behind as well", 1, 3_600_000],
+  ])(
+    "is not believed about what processes have known and forgotten, so that everything is invalidated, once%s",
+    async (_, count, behindMs) => {
+      const { clock, server, start, read, invalidate, snapshot, log, load } = createServer(1_000);
+      const processes = Array.from({ length: count }, start) as [InvalidationClock, ...InvalidationClock[]];
+      invalidate(C);
+      for (const process of processes) await read(process);
+      const origin = load(processes[0]);
+      const saved = snapshot();
+      await clock.advance(1_000);
+      invalidate(A);
+      for (let nth = 0; nth < 100; nth++) invalidate(100 + nth);
+      for (const process of processes) await read(process);
+      server.stored = saved;
+      server.behindMs = behindMs;
+      for (const process of processes) {
+        await read(process);
+        expect(isServed(process, origin, A)).toBe(false);
+      }
+      await clock.advance(300);
+      expect(log().filter(({ subjects }) => subjects.includes(EVERYTHING))).toHaveLength(1);
+      const third = start();
+      for (const process of [...processes, third]) {
+        await read(process);
+        expect([isServed(process, origin, A), isServed(process, load(process), A)]).toEqual([false, true]);
+      }
+    },
+  );
+
   it("is left alone by a process that is closed", async () => {
     const { lose, clock, server, read, process } = await started();
     await lose(A, process);

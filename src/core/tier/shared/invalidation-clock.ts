@@ -241,6 +241,10 @@ export class InvalidationClock extends KnownPositions {
       this.restarts++;
     }
     this.changes++;
+    // What was invalidated before its floor, this process has forgotten. A log that begins earlier
+    // has gone back, and may lack it.
+    const { everything } = this.subjects;
+    if (floor < this.floor) before.hard.set(everything, Math.max(this.floor, before.hard.get(everything) ?? 0));
     // Nothing of another epoch counts, whatever was invalidated then.
     const isSame = this.#known?.epoch === epoch;
     const lostOfKind = (kind: InvalidatingKind): Map<Subject, number> =>

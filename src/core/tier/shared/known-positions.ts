@@ -36,7 +36,7 @@ export class KnownPositions {
   readonly #formsOf = new Map<Subject, Map<Subject, Subject>>();
 
   constructor(
-    private readonly subjects: Subjects,
+    protected readonly subjects: Subjects,
     protected readonly time: Clock,
   ) {}
 
