@@ -2,7 +2,9 @@ import { ApolloServer } from "@apollo/server";
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type CacheOptions, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
+import type { Store } from "graphql-cached/store";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { overrideStore } from "../../support/override-store.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
 describe("slots for loads", () => {
@@ -283,5 +285,63 @@ describe("a small request", () => {
     const query = `{ page { ${"text ".repeat(500)} } }`;
     expect(await dataOf(ask(query))).toEqual({ page: { text: "text" } });
     expect(events.some(({ name }) => name === "value.refused")).toBe(false);
+  });
+});
+
+describe("thousands of tags that are invalidated", () => {
+  const TAGS = Array.from({ length: 9_000 }, (_, nth) => `Movie:${nth}`);
+
+  /** A process whose store takes invalidations without confirming them while `isPartial`. `loadsIn` returns how often what has none of the tags was loaded after so many seconds. */
+  async function start() {
+    const clock = new FakeClock();
+    const state = { isPartial: false, loads: 0 };
+    const inner = memoryStore({ clock });
+    const appendClock: Store["appendClock"] = async (records, ...more) => {
+      const head = await inner.appendClock(records, ...more);
+      if (state.isPartial && records.length > 0) throw new Error("a copy of the clock is away");
+      return head;
+    };
+    const made = memoryWorld(() => overrideStore(inner, { appendClock })).process(
+      "type Query { unrelated: Int @cached(maxAge: 3600) }",
+      { Query: { unrelated: () => ++state.loads } },
+      { testing: { clock, random: () => 0.5 } } as never,
+    );
+    const loadsIn = async (seconds: number): Promise<number> => {
+      for (let second = 0; second < seconds; second++) {
+        await clock.advance(1_000);
+        await dataOf(made.ask("{ unrelated }"));
+      }
+      return state.loads;
+    };
+    await loadsIn(1);
+    return { ...made, clock, state, loadsIn };
+  }
+
+  it("do not empty the cache while the write lasts, for which they are marked all the time", async () => {
+    const { cache, clock, events, loadsIn } = await start();
+    const { passed, open } = gate();
+    const films = cache.loader<number, number>({
+      name: "Film",
+      maxAge: 60,
+      tags: (id) => [`Movie:${id}`],
+      batch: async (ids) => ids,
+    });
+    const written = cache.mutate({ tags: TAGS }, () => passed);
+    expect(await loadsIn(60)).toBe(1);
+    await films({}).load(7);
+    expect(events.findLast(({ name }) => name === "resolver.bypassed")).toMatchObject({ reason: "WRITE_IN_PROGRESS" });
+    open();
+    await clock.advance(1_000);
+    await written;
+  });
+
+  it("do not empty the cache while the store does not confirm them, and are confirmed when it can", async () => {
+    const { cache, clock, events, state, loadsIn } = await start();
+    state.isPartial = true;
+    await expect(cache.invalidateTags(TAGS)).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+    expect(await loadsIn(30)).toBe(1);
+    state.isPartial = false;
+    await clock.advance(30_000);
+    expect(events.findLast(({ name }) => name === "invalidation.finished")).toMatchObject({ isConfirmed: true });
   });
 });

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../../base/clock.js";
+import { succeeds } from "../../base/deferred.js";
 import { CachedError } from "../../base/errors.js";
 import { type EntryIdentity, type KeySpace, nameOfSubject } from "../../keys/key.js";
 import type { Store } from "../../store/store.js";
@@ -16,6 +17,7 @@ import {
 } from "../shared/unconfirmed-invalidations.js";
 import type { Variants } from "../shared/variants.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
+import { msBetween } from "./listed-tags.js";
 
 /**
  * Invalidates keys and tags in the store and in this process, and protects writes to the source. A
@@ -30,6 +32,7 @@ export class Invalidation {
   /** Set while there are unconfirmed invalidations, also while they are repeated. */
   #retryTimer: Cancel | undefined;
   #isRetrying = false;
+  #retryMs = RETRY_MS;
   #isClosed = false;
 
   constructor(private readonly parts: InvalidationParts) {}
@@ -59,22 +62,25 @@ export class Invalidation {
   /**
    * Runs `write` while the names are marked as being written: their values are removed before it
    * begins, and values loaded during it are not stored. The mark is renewed until the write ends,
-   * so it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
-   * unavailable store does not prevent the write.
+   * so it lasts for `writeGuardMs` if this process dies; longer for hundreds of names, since each
+   * renewal has all of them, and the log has room for so many only. Rejects with the error of
+   * `write` only: an unavailable store does not prevent the write.
    */
   async around<T>(names: InvalidationNames, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
     const { clock, invalidations, settings } = this.parts;
     const writer = newWriterId();
-    const guardMs = settings.writeGuardMs;
     await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
     const invalidated = this.#invalidatedBy(names);
+    const retryMs = settings.writeGuardMs / 3;
+    const pauseMs = Math.max(retryMs, msBetween(invalidated.subjects.length));
+    const guardMs = settings.writeGuardMs - retryMs + pauseMs;
     let isOver = false;
     let cancelRenewal: Cancel = () => undefined;
     // A renewal also replaces a mark that has lapsed, and thereby removes what was stored since.
     const mark = async (): Promise<void> => {
-      await invalidations.append({ kind: "begin", ...invalidated, writer, guardMs }).catch(() => undefined);
+      const isMarked = await succeeds(invalidations.append({ kind: "begin", ...invalidated, writer, guardMs }));
       if (!isOver)
-        cancelRenewal = clock.after(guardMs / 3, () => {
+        cancelRenewal = clock.after(isMarked ? pauseMs : retryMs, () => {
           marking = mark();
         });
     };
@@ -212,7 +218,7 @@ export class Invalidation {
     if (this.unconfirmed.size === 0) this.#unconfirmedSinceAt = clock.now();
     if (this.unconfirmed.add(names, this.#invalidatedBy(names).subjects)) this.#reportOverflow();
     if (this.unconfirmed.size > 0 && !this.#isClosed)
-      this.#retryTimer ??= clock.after(RETRY_MS, () => void this.#retryUnconfirmed());
+      this.#retryTimer ??= clock.after(this.#retryMs, () => void this.#retryUnconfirmed());
   }
 
   async #retryUnconfirmed(): Promise<void> {
@@ -222,8 +228,10 @@ export class Invalidation {
       await this.#apply(names, "hard", { via: "retry" });
       await this.#holdOff(names);
       names.confirm();
+      this.#retryMs = RETRY_MS;
     } catch {
-      // Retried below.
+      // Retried below. Each time, the log may have taken all of it, and a copy of its head not.
+      this.#retryMs = Math.min(2 * this.#retryMs, Math.max(RETRY_MS, msBetween(this.unconfirmed.size)));
     }
     this.#isRetrying = false;
     this.#retryTimer = undefined;

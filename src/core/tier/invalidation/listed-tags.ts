@@ -37,6 +37,9 @@ export const MAX_OF_EXECUTION = 1_000;
 export const MAX_OF_CLIENTS = 2_000;
 const MAX_OF_CODE = 20_000;
 
+/** Returns how long so many take, appended again and again, so as to stay below that bound. */
+export const msBetween = (count: number): number => (count * 60_000) / MAX_OF_CODE;
+
 class Minute {
   #endsAt = Number.NEGATIVE_INFINITY;
   #taken = 0;
