@@ -140,3 +140,62 @@ for (const how of ["field", "loaded"])
           expect(counts.encoded).toBeLessThanOrEqual(PROCESSES * MAX_VALUE_BYTES);
         });
   });
+
+class Post {
+  readonly title = "a post";
+  get id(): never {
+    throw new Error("it has none");
+  }
+}
+class Id {}
+
+it.each<[what: string, code: string, posts: () => readonly object[]]>([
+  [
+    "are made of a number that may be rounded, in a value that is too large as well",
+    "CACHED_VALUE_TOO_LARGE",
+    () => Array.from({ length: 200 }, (_, nth) => ({ id: 2 ** 53 + 2 * nth, title: "a post" })),
+  ],
+  ["are made of a property whose getter throws", "CACHED_KEY_UNUSABLE", () => [new Post()]],
+  ["are made of an instance whose `keyOf` throws", "CACHED_KEY_UNUSABLE", () => [{ id: new Id(), title: "a post" }]],
+])(
+  "gives a request that has joined the load of a value a value of its own if the tags %s, and says why it is not stored",
+  async (_, code, posts) => {
+    const { passed, open } = gate();
+    const { ask, events } = memoryWorld().process(
+      `
+        scalar Any
+        type Query { feed: [Post!] @cached(maxAge: 60, tags: ["Post:{$result[].id}"]) }
+        type Post { id: Any title: String }
+      `,
+      { Query: { feed: async () => (await passed, posts()) } },
+      {
+        storage: { maxValueBytes: MAX_VALUE_BYTES },
+        types: {
+          Post: { is: (value: unknown) => value instanceof Post, encode: () => 1, decode: () => new Post() },
+          Id: {
+            is: (value: unknown) => value instanceof Id,
+            encode: () => 1,
+            decode: () => new Id(),
+            keyOf(): never {
+              throw new Error("it has none");
+            },
+          },
+        },
+      } as never,
+    );
+    const asked = [ask("{ feed { title } }")];
+    for (let nth = 0; nth < 2; nth++) {
+      await settle();
+      asked.push(ask("{ feed { title } }"));
+    }
+    await settle();
+    open();
+    for (const { data, errors } of await Promise.all(asked)) {
+      expect(errors).toBeUndefined();
+      expect(data).toMatchObject({ feed: posts().map(() => ({ title: "a post" })) });
+    }
+    await settle();
+    const refused = events.flatMap((event) => (event.name === "value.refused" ? [event.error.code] : []));
+    expect(new Set(refused)).toEqual(new Set([code]));
+  },
+);

@@ -1,3 +1,4 @@
+import { attempt } from "../../base/built-in.js";
 import { within } from "../../base/clock.js";
 import { succeeds } from "../../base/deferred.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
@@ -284,7 +285,9 @@ export class Miss {
       return isOwn ? this.#leaveToOthers(this.#endOf(loaded, respond), inFlight.settled) : readAgain();
     if (isOwn || isUnshared || loaded.kind === "failed") return this.#endOf(loaded, respond);
     if (hadEnded && isForWaitersOnly(this.request.policy, loaded)) return readAgain();
-    const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
+    const subjects = attempt(() => subjectsOfLoaded(inFlight.request.tags, loaded));
+    // Nothing says whether a value was invalidated whose tags cannot be derived.
+    if (subjects === undefined) return this.#bypass("UNCACHEABLE");
     const state = tagsStateOf(this.request, inFlight, subjects, this.parts);
     if (state === "current") return respond;
     // A load waits for another value, since what it returns is stored as fresh: see `#use`.

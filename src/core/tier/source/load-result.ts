@@ -110,8 +110,11 @@ function mistakeInTags({ tags, key }: ReadRequest, value: unknown): CachedError 
     tags.subjectsOf?.(value);
     return undefined;
   } catch (cause) {
-    if (!(cause instanceof CachedError) || cause.code !== "CACHED_KEY_UNUSABLE") return undefined;
-    return uncached(cause.code, key, cause.message, cause);
+    const reason =
+      cause instanceof CachedError
+        ? cause.message
+        : "`tags`: expected properties that can be read, got an exception, the cause of this error; correct their getters";
+    return uncached("CACHED_KEY_UNUSABLE", key, reason, cause);
   }
 }
 
