@@ -129,6 +129,24 @@ describe("stale values", () => {
     expect(await messageOf(asked)).toBe("the source is away");
   });
 
+  it.each([
+    ["waits for a source that hangs", "fallback", undefined],
+    ["has waited for the soft time limit", "foreground", 2_000],
+  ])("are not served after their window to a request that %s", async (_, field, softTimeoutMs) => {
+    const { clock, state, ask, read, hold } = start(softTimeoutMs === undefined ? {} : { softTimeoutMs });
+    await read(field);
+    await clock.advance(29_000);
+    const open = hold();
+    if (softTimeoutMs === undefined) state.failure = new Error("the source is away");
+    const asked = ask(`{ ${field} }`);
+    await clock.advance(2_500);
+    await open();
+    const { data, errors } = await asked;
+    expect([data?.[field], errors?.[0]?.message]).toEqual(
+      softTimeoutMs === undefined ? [null, "the source is away"] : [3, undefined],
+    );
+  });
+
   it("are served at any age with neverExpires while they are rebuilt", async () => {
     const { clock, read } = start();
     await read("forever");

@@ -417,9 +417,12 @@ export class Miss {
 
   #fallBack(otherwise: Respond, outcome: "staleIfError" | "stale" = "staleIfError"): Respond {
     if (this.#fallback === undefined) return otherwise;
-    const verdict = this.#verdictOn(this.#fallback, this.start.now, true);
+    const now = this.start.now + this.parts.clock.now() - this.#begunAt;
+    let verdict = this.#verdictOn(this.#fallback, now);
+    // Its window may have ended during the wait. (P5)
+    if (verdict.kind === "load" && verdict.freshness !== "absent") verdict = this.#verdictOn(this.#fallback, now, true);
     if (verdict.kind !== "serve") return otherwise;
-    const ageMs = this.start.now - this.#fallback.grantedAt + this.parts.clock.now() - this.#begunAt;
+    const ageMs = now - this.#fallback.grantedAt;
     return this.path.responder.shareDecoded(this.#fallback, verdict.decoded, outcome, 0, ageMs);
   }
 
