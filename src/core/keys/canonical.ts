@@ -18,7 +18,7 @@ export const canonicalize = (input: unknown, write: ValueWriter = writeValue): s
 /** Deeper input is rejected: it is an attack or a cycle. */
 const MAX_DEPTH = 64;
 /** Longer text is rejected: keys are not meant to hold documents. */
-const MAX_LENGTH = 65_536;
+export const MAX_LENGTH = 65_536;
 
 export type ValueWriter = (value: unknown, depth: number) => string;
 
@@ -53,9 +53,11 @@ function checkExact(value: number): void {
 }
 
 export function checkLength(text: string): string {
-  if (text.length > MAX_LENGTH) throw unserializable(`expected at most ${MAX_LENGTH} characters, got ${text.length}`);
+  if (text.length > MAX_LENGTH) throw tooLong();
   return text;
 }
+
+const tooLong = (): CachedError => unserializable(`expected at most ${MAX_LENGTH} characters, got more`);
 
 function createValueWriter(
   keyFormOf: KeyFormOf,
@@ -99,9 +101,9 @@ function createValueWriter(
       case "Uint8Array":
         return `b${Buffer.from(input as Uint8Array).toString("base64")};`;
       case "Map":
-        return `m{${Array.from(input as Map<unknown, unknown>, ([key, value]) => `${member(key)}:${member(value)}`).join(",")}}`;
+        return `m{${writeEach(input as Map<unknown, unknown>, ([key, value]) => `${member(key)}:${member(value)}`)}}`;
       case "Set":
-        return `s{${Array.from(input as Set<unknown>, member).join(",")}}`;
+        return `s{${writeEach(input as Set<unknown>, member)}}`;
       default: {
         const form = keyFormOf(input);
         ignoreRejection(input);
@@ -116,41 +118,76 @@ function createValueWriter(
 /** Writes a value of which no schema says more. Class instances have no text. */
 export const writeValue: ValueWriter = createKeyWriters(() => undefined).exact;
 
-/** Copies the plain data that a key is made of, since the caller may go on to change it. */
-export function copyOfInput(input: unknown, depth = 0): unknown {
-  if (typeof input !== "object" || input === null || depth > MAX_DEPTH) return input;
-  const copy = (member: unknown): unknown => copyOfInput(member, depth + 1);
-  switch (builtInOf(input)) {
-    case "Object":
-    case "Bare": {
-      const names = Object.keys(input);
-      if (Reflect.ownKeys(input).length !== names.length) return input;
-      // Defines fields and does not assign them, so `__proto__` is an ordinary one.
-      const fields = names.map((name) => [name, copy((input as Record<string, unknown>)[name])]);
-      return Object.setPrototypeOf(Object.fromEntries(fields), Object.getPrototypeOf(input) as object | null) as object;
+/**
+ * Returns the data that a key is made of as it is now, since the caller may go on to change it.
+ * What is no plain data, such as an instance of a class, is not copied. Nothing is if it is deep or
+ * large, as a part that leads back to the whole, or cannot be read.
+ */
+export function copyOfInput(input: unknown): unknown {
+  let left = MAX_COPIED;
+  const copyOf = (value: unknown, depth: number): unknown => {
+    if (typeof value !== "object" || value === null) return value;
+    checkDepth(depth);
+    if (left-- === 0) throw tooLong();
+    const copy = (member: unknown): unknown => copyOf(member, depth + 1);
+    switch (builtInOf(value)) {
+      case "Object":
+      case "Bare": {
+        const names = Object.keys(value);
+        if (Reflect.ownKeys(value).length !== names.length) return value;
+        // Defines fields and does not assign them, so `__proto__` is an ordinary one.
+        const fields = names.map((name) => [name, copy((value as Record<string, unknown>)[name])]);
+        return Object.setPrototypeOf(
+          Object.fromEntries(fields),
+          Object.getPrototypeOf(value) as object | null,
+        ) as object;
+      }
+      case "Array": {
+        if (propertyOf(value as readonly unknown[]) !== undefined) return value;
+        const members: unknown[] = [];
+        // A loop: Array.from takes ten times as long.
+        for (const member of value as readonly unknown[]) members.push(copy(member));
+        return members;
+      }
+      case "Date":
+        return new Date(value as Date);
+      case "Buffer":
+        return Buffer.from(value as Buffer);
+      case "Uint8Array":
+        return Uint8Array.from(value as Uint8Array);
+      case "Map":
+        return new Map(Array.from(value as Map<unknown, unknown>, ([key, member]) => [copy(key), copy(member)]));
+      case "Set":
+        return new Set(Array.from(value as Set<unknown>, copy));
+      default:
+        return value;
     }
-    case "Array":
-      return Array.from(input as readonly unknown[], copy);
-    case "Date":
-      return new Date(input as Date);
-    case "Buffer":
-      return Buffer.from(input as Buffer);
-    case "Uint8Array":
-      return Uint8Array.from(input as Uint8Array);
-    case "Map":
-      return new Map(Array.from(input as Map<unknown, unknown>, ([key, value]) => [copy(key), copy(value)]));
-    case "Set":
-      return new Set(Array.from(input as Set<unknown>, copy));
-    default:
-      return input;
+  };
+  try {
+    return copyOf(input, 0);
+  } catch {
+    return input;
   }
 }
 
+/** How many objects are copied. */
+const MAX_COPIED = 1_000;
+
 /** Throws for an array with other properties, which come after its members, as that of `match`. */
 function checkMembersOnly(list: readonly unknown[]): void {
-  const last = Object.keys(list).at(-1);
-  if (last !== undefined && !/^\d+$/.test(last))
-    throw unserializable(`expected plain data, got an array with the property \`${last}\``);
+  const property = propertyOf(list);
+  if (property !== undefined)
+    throw unserializable(`expected plain data, got an array with the property \`${String(property)}\``);
+}
+
+/**
+ * Returns a property of an array that is none of its members: the last key, but for these. One that
+ * is not enumerable, as `raw` of a tagged template, only of a frozen array: it takes five times as
+ * long.
+ */
+function propertyOf(list: readonly unknown[]): PropertyKey | undefined {
+  const last = (Object.isFrozen(list) ? Reflect.ownKeys(list) : Object.keys(list)).at(-1);
+  return last === "length" || (typeof last === "string" && /^\d+$/.test(last)) ? undefined : last;
 }
 
 function describeInstance(input: object): string {
@@ -164,8 +201,24 @@ function describeInstance(input: object): string {
 
 export function writeList(input: readonly unknown[], depth: number, write: ValueWriter): string {
   checkDepth(depth);
-  // Unlike map, Array.from visits holes, so that [undefined] differs from [].
-  return `[${Array.from(input, (member) => write(member, depth + 1)).join(",")}]`;
+  return `[${writeEach(input, (member) => write(member, depth + 1))}]`;
+}
+
+/**
+ * Stops at the longest text: a client can name a long variable in many aliases, and the parts of an
+ * object can be shared. Visits the holes of a list, so that [undefined] differs from [].
+ */
+function writeEach<Member>(members: Iterable<Member>, write: (member: Member) => string | undefined): string {
+  const texts: string[] = [];
+  let length = 0;
+  for (const member of members) {
+    const text = write(member);
+    if (text === undefined) continue;
+    length += text.length + 1;
+    if (length > MAX_LENGTH) throw tooLong();
+    texts.push(text);
+  }
+  return texts.join(",");
 }
 
 function writeFields(
@@ -174,12 +227,12 @@ function writeFields(
   depth: number,
   writerOf: (name: string) => ValueWriter,
 ): string {
-  const fields: string[] = [];
-  for (const name of names) {
-    const value: unknown = (input as Record<string, unknown>)[name];
-    if (value !== undefined) fields.push(`${JSON.stringify(name)}:${writerOf(name)(value, depth + 1)}`);
-  }
-  return `{${fields.join(",")}}`;
+  const fields = input as Readonly<Record<string, unknown>>;
+  const writeField = (name: string): string | undefined => {
+    const value = fields[name];
+    return value === undefined ? undefined : `${JSON.stringify(name)}:${writerOf(name)(value, depth + 1)}`;
+  };
+  return `{${writeEach(names, writeField)}}`;
 }
 
 /** Writes plain objects whose fields a schema fixes, in any order; all else by `write`. */

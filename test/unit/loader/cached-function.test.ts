@@ -167,6 +167,61 @@ describe("the key of a function", () => {
     ]);
   });
 
+  /** The number of levels above an object, each of which refers to the one below twice. */
+  const LEVELS = 30;
+  it.each<[string, (part: (at: () => unknown) => object) => unknown]>([
+    [
+      "an object that refers to itself twice",
+      (part) => {
+        const own: object = part(() => own);
+        return own;
+      },
+    ],
+    [
+      "an object whose parts are shared",
+      (part) => Array.from({ length: LEVELS }).reduce((below: unknown) => part(() => below), { id: 7 }),
+    ],
+  ])("is not made of %s, which is read for a moment, and passed on as it is", async (_, make) => {
+    let reads = 0;
+    const argument = make((at) => {
+      const read = () => {
+        if (reads++ > 100_000) throw new Error("expected an end");
+        return at();
+      };
+      return Object.defineProperties({}, { x: { enumerable: true, get: read }, y: { enumerable: true, get: read } });
+    });
+    const { cache, lines } = open();
+    const { count, calls } = counting(cache);
+    const loader = cache.loader<unknown, number>({
+      name: "Part",
+      maxAge: 60,
+      cacheKeyFn: () => 1,
+      batch: async (ids) => ids.map((id) => calls.push([id])),
+    });
+    expect([await count(argument), await count(argument), await loader({}).load(argument)]).toEqual([1, 2, 3]);
+    await settle();
+    expect(await loader({}).load(argument)).toBe(3);
+    for (const [passed] of calls) expect(passed).toBe(argument);
+    expect(reads).toBeLessThan(100_000);
+    expect(lines).toEqual([
+      expect.stringMatching(/cache\.wrap\("count"\): a value is not cached: key input: expected at most/),
+    ]);
+  });
+
+  it("is not made of a list with more than its members, which is passed on as it is", async () => {
+    const { cache, lines } = open();
+    const { count, calls } = counting(cache);
+    const written = (strings: TemplateStringsArray): TemplateStringsArray => strings;
+    for (const argument of [written`a\n`, "7-up".match(/\d/)]) {
+      await count(argument);
+      await settle();
+      await count(argument);
+      expect(calls.splice(0)).toEqual([[argument], [argument]]);
+      expect(calls.every(([passed]) => passed === argument)).toBe(true);
+    }
+    expect(lines).toEqual([expect.stringContaining("expected plain data, got an array with the property `raw`")]);
+  });
+
   it("cannot be made when a function of the user throws, which loads and is reported once", async () => {
     const unreadable = {
       get id(): never {
