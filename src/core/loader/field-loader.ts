@@ -1,4 +1,6 @@
-import { type CachedError, keyUnusable } from "../base/errors.js";
+import { CachedError, keyUnusable } from "../base/errors.js";
+import { MAX_LENGTH } from "../keys/canonical.js";
+import type { Key } from "../keys/key.js";
 import type { Entry } from "../store/entry.js";
 import type { ResponseHint } from "../store/entry-layout.js";
 import type { KnownRequest, Reads } from "../tier/read/hit.js";
@@ -155,16 +157,32 @@ export class ExecutionBudget {
 
   constructor(private readonly limits: ExecutionLimits) {}
 
-  /** Call it before making a key. Throws `CACHED_KEY_UNUSABLE` over the limit. */
-  checkKeys(coordinate: string): void {
+  /**
+   * Calls `make`, and counts the text of the key: as the longest one if the input has none, which
+   * may have been found at its end. Throws what `make` throws, and `CACHED_KEY_UNUSABLE` over the
+   * limit.
+   */
+  makeKey(coordinate: string, make: () => Key): Key {
     const { maxKeyBytes } = this.limits;
-    if (this.#keyBytes <= maxKeyBytes) return;
-    const expected = `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`;
-    throw overLimit(expected, "maxKeyBytes", coordinate);
+    if (this.#keyBytes > maxKeyBytes)
+      throw overLimit(
+        `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`,
+        "maxKeyBytes",
+        coordinate,
+      );
+    try {
+      const key = make();
+      this.#keyBytes += key.input.length;
+      return key;
+    } catch (error) {
+      if (error instanceof CachedError && error.code === "CACHED_KEY_UNSERIALIZABLE") this.#keyBytes += MAX_LENGTH;
+      throw error;
+    }
   }
 
-  addKey({ input }: { readonly input: string }): void {
-    this.#keyBytes += input.length;
+  /** Tags can have lists that no key has. */
+  addTags(texts: readonly string[]): void {
+    for (const text of texts) this.#keyBytes += text.length;
   }
 
   /** Counts tags of a template with several lists. Throws `CACHED_KEY_UNUSABLE` over the limit. */

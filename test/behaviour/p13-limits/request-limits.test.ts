@@ -261,17 +261,19 @@ describe("a small request", () => {
     expect(() => create(10_001)).toThrow("`limits.maxTagCombinations`: expected an integer from 1 to 10000, got 10001");
   });
 
-  it("cannot have one large variable copied into the keys of all its aliases", async () => {
+  it.each([
+    ["keys", ""],
+    ["tags", ', key: ["$args.nth"], tags: ["T:{$args.list[]}"]'],
+  ])("cannot have one large variable copied into the %s of all its aliases", async (_, settings) => {
     const { ask, outcomes } = memoryWorld().process(
-      "type Query { find(text: String, nth: Int): Int @cached(maxAge: 60) }",
-      { Query: { find: (_: unknown, { nth }: { nth: number }) => nth } },
+      `type Query { find(list: [String], nth: Int): Int @cached(maxAge: 60${settings}) }`,
+      { Query: { find: (__: unknown, { nth }: { nth: number }) => nth } },
       { limits: { maxKeyBytes: 50_000 } },
     );
-    const aliases = Array.from({ length: 100 }, (_, n) => `a${n}: find(text: $text, nth: ${n})`).join(" ");
-    const data = (await dataOf(
-      ask(`query ($text: String) { ${aliases} }`, {}, { text: "x".repeat(10_000) }),
-    )) as object;
-    expect(Object.values(data)).toEqual(Array.from({ length: 100 }, (_, n) => n));
+    const aliases = Array.from({ length: 100 }, (__, n) => `a${n}: find(list: $list, nth: ${n})`).join(" ");
+    const list = Array.from({ length: 10 }, (__, n) => `${n}${"x".repeat(1_000)}`);
+    const data = (await dataOf(ask(`query ($list: [String]) { ${aliases} }`, {}, { list }))) as object;
+    expect(Object.values(data)).toEqual(Array.from({ length: 100 }, (__, n) => n));
     const { loaded = 0, "bypassed(KEY_UNUSABLE)": bypassed = 0 } = outcomes();
     expect(loaded + bypassed).toBe(100);
     expect(loaded).toBeLessThan(10);

@@ -224,6 +224,14 @@ it.each<[string, number, (size: number) => WorstRequest]>([
       variables: { list: ids(8_000) },
     }),
   ],
+  [
+    "of aliases with a list that is too long for their keys",
+    6,
+    (size) => ({
+      source: `query ($list: [ID!]) { ${parts(50_000 * size, (n) => `a${n}: item(id: ${n}, list: $list) { id }`)} }`,
+      variables: { list: ids(25_000).fill("1") },
+    }),
+  ],
 ])("the cost %s is linear in the request", async (_what, bound, requestOf) => {
   const half = await workOf(emptyCache().cached, requestOf(0.5));
   const whole = await workOf(emptyCache().cached, requestOf(1));

@@ -195,7 +195,7 @@ export function knownTagsOf(
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
-): RequestTags {
+): RequestTags & { readonly texts: readonly string[] } {
   const texts = tagTextsOf(rule, roots, keys);
   const groupTags = groupTagsOf(rule, roots, identity, keys);
   if (texts.length + groupTags.length === 0) return NO_TAGS;

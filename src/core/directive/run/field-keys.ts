@@ -76,11 +76,11 @@ export class FieldKeys {
     const { coordinate, knownTags } = this.rule;
     const { keys, requestStates } = this.parts;
     const { budget } = requestStates.execution(roots.info, requestStates.observerOf(roots.context));
-    budget.checkKeys(coordinate);
-    const key = keyOf(this.rule, roots, identity, keys);
-    budget.addKey(key);
+    const key = budget.makeKey(coordinate, () => keyOf(this.#rule, roots, identity, keys));
     for (const template of knownTags) budget.addCombinations(combinationsIn(template, roots), coordinate);
-    const known = new KnownKey(key, knownTagsOf(this.rule, roots, identity, keys), row);
+    const tags = knownTagsOf(this.#rule, roots, identity, keys);
+    budget.addTags(tags.texts);
+    const known = new KnownKey(key, tags, row);
     if (row !== undefined) this.#memo.remember(known, this.#slot);
     return known;
   }
