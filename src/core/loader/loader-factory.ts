@@ -30,7 +30,7 @@ export function defineLoader<Id, Value, Context>(
   parts: LoaderParts,
   making: LoaderMaking<Id, Value, Context>,
 ) {
-  const { defaults, logger, loaders, requestStates } = parts;
+  const { defaults, logger, loaders, requestStates, keys, knownTags, memos } = parts;
   const { name, type } = options;
   const { idOf, identify } = making;
   const { kind } = making.options;
@@ -64,7 +64,7 @@ export function defineLoader<Id, Value, Context>(
       `graphql-cached: ${place} was called again with another \`${kind.load}\`; the later ${kind.noun} replaces the earlier one. In production it throws: if these are two ${kind.noun}s, rename one of them`,
     );
   const { settings: merged, policy, versions } = compiled;
-  const names = new LoaderKeys(making.options, ofUser, parts);
+  const names = new LoaderKeys(making.options, ofUser, { keys, knownTags, memos, policy });
   const variantOf = variantSource(making.options, names.hasOwnKey, policy, versions, parts);
   const identifyOf = (id: Id) => identify && ((object: Context) => identify(requestStates.contextOf(object), id));
   const definition = { ...making, identifyOf, policy, names, variantOf, parts };

@@ -7,6 +7,7 @@ import { canonicalize, isRounded, ROUNDED } from "../keys/canonical.js";
 import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js";
 import type { KnownTags } from "../keys/known-tags.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
+import type { Policy } from "../policy/policy.js";
 import { KnownKey, type Memo, type Memos, type Row } from "../tier/request/known-key.js";
 import { NO_TAGS, type RequestTags, TagsBeforeLoad } from "../tier/request/tags.js";
 import type { Identity } from "./identity.js";
@@ -14,6 +15,13 @@ import { type LoaderKind, type LoaderOptions, placeOf } from "./loader-options.j
 
 export interface KeyOptions<Id> extends Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags"> {
   readonly kind: LoaderKind;
+}
+
+interface KeyParts {
+  readonly keys: KeySpace;
+  readonly knownTags: KnownTags;
+  readonly memos: Memos;
+  readonly policy: Policy;
 }
 
 /** Makes and remembers the keys of ids. Calls `tags` for every read: it can depend on more. */
@@ -26,6 +34,7 @@ export class LoaderKeys<Id> {
   /** Learns the tags of values that are loaded: hits do not need them. */
   readonly #learning: Pick<KeySpace, "tags">;
   readonly #memos: Memos;
+  readonly #policy: Policy;
   /** The types that the parts of keys had, by what they are if a string is as good as a number. */
   readonly #typesOfParts = new Map<string, Set<string>>();
   #variant: Variant | undefined;
@@ -36,11 +45,12 @@ export class LoaderKeys<Id> {
   constructor(
     private readonly options: KeyOptions<Id>,
     given: Readonly<Record<string, unknown>>,
-    { keys, knownTags, memos }: { readonly keys: KeySpace; readonly knownTags: KnownTags; readonly memos: Memos },
+    { keys, knownTags, memos, policy }: KeyParts,
   ) {
     this.hasOwnKey = given[options.kind.key] !== undefined;
     this.#functions = ["context", options.kind.key, "tags"].filter((option) => typeof given[option] === "function");
     this.#memos = memos;
+    this.#policy = policy;
     this.#keys = keys;
     if (options.tags !== undefined) knownTags.addFunction();
     this.#learning = {
@@ -78,8 +88,8 @@ export class LoaderKeys<Id> {
   #memoOf(variant: Variant): Memo {
     if (this.#memo === undefined || this.#variant !== variant) {
       this.#variant = variant;
-      this.#memo = this.#memos.of(`loader ${this.options.name} ${variant.id}`);
-      this.#slot = this.#memo.newSlot();
+      this.#memo = this.#memos.of(`loader ${this.#options.name} ${variant.id}`);
+      this.#slot = this.#memo.slotOf(JSON.stringify(this.#policy));
     }
     return this.#memo;
   }

@@ -42,7 +42,7 @@ export class ResponseCache {
       privateReads: new Map(),
     };
     this.#memo = parts.memos.of("responses");
-    this.#slot = this.#memo.newSlot();
+    this.#slot = this.#memo.slotOf(JSON.stringify([options, usesPolicies]));
   }
 
   /** Prepares for a schema when a server starts, so that no request has to. */

@@ -1,6 +1,7 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
-import { GraphQLInt, GraphQLNonNull, type GraphQLOutputType } from "graphql";
-import { type Cache, memoryStore } from "graphql-cached";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { GraphQLInt, GraphQLNonNull, type GraphQLOutputType, graphql } from "graphql";
+import { applyCached, type Cache, cachedTypeDefs, memoryStore } from "graphql-cached";
 import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { sharedServer } from "../../support/shared-servers.js";
@@ -280,4 +281,34 @@ describe("Values in memory", () => {
     // The first value tells the names of properties.
     expect(new Set(bytes.slice(1)).size).toBe(1);
   });
+
+  it.each(["loader", "wrap", "applyCached"] as const)(
+    "take no more room for what cache.%s makes anew for each request, as DataLoaders and schemas per request are",
+    async (how) => {
+      const { cache } = memoryWorld().process("type Query { a: Int }", {});
+      const load = (id: number): number => id;
+      const batch = async (ids: readonly number[]) => ids;
+      const settings = { name: "Item", maxAge: 60 };
+      const item = (_: unknown, { id }: { id: number }): number => id;
+      const sdl = [cachedTypeDefs, "type Query { item(id: Int): Int @cached(maxAge: 60) }"];
+      const read = {
+        loader: () =>
+          cache
+            .loader({ ...settings, batch })({})
+            .load(7),
+        wrap: () => cache.wrap({ ...settings, load })(7),
+        applyCached: async () => {
+          const schema = applyCached(makeExecutableSchema({ typeDefs: sdl, resolvers: { Query: { item } } }), cache);
+          return dataOf(graphql({ schema, source: "{ item(id: 7) }", contextValue: {} }));
+        },
+      }[how];
+      const bytes: unknown[] = [];
+      for (let nth = 0; nth < 4; nth++) {
+        await read();
+        await cache.settled();
+        bytes.push((await cache.health()).memory?.bytes);
+      }
+      expect(new Set(bytes.slice(1)).size).toBe(1);
+    },
+  );
 });

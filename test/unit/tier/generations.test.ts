@@ -9,7 +9,7 @@ const EMPTY_BYTES = 602;
 function generationsOf(maxBytes: number) {
   const memos = new Memos(maxBytes);
   const memo = memos.of("films");
-  const slot = memo.newSlot();
+  const slot = memo.slotOf("title");
   const remember = (input: string, of: Memo = memo, at = slot): KnownKey => {
     const row = of.row(input);
     const known = row.keys[at] ?? new KnownKey({ name: input } as Key, NO_TAGS, row);
@@ -91,8 +91,8 @@ describe("The generations of what is remembered", () => {
   it("keep the fields of one parent in one row, and those of others apart", () => {
     const { memos, memo, slot, remember, set } = generationsOf(100_000);
     const title = set("a");
-    const cast = remember("a", memos.of("films"), memo.newSlot());
-    const ofActor = remember("a", memos.of("actors"), memos.of("actors").newSlot());
+    const cast = remember("a", memos.of("films"), memo.slotOf("cast"));
+    const ofActor = remember("a", memos.of("actors"), memos.of("actors").slotOf("title"));
     expect([cast.row === title.row, ofActor.row === title.row]).toEqual([true, false]);
     expect(memo.row("a").keys[slot]).toBe(title);
   });

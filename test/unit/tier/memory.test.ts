@@ -68,7 +68,7 @@ function memoryWith({ maxBytes = MAX_BYTES, maxStalenessMs = 2_000 } = {}) {
   const confirm = (nth = 0): void => invalidations.confirm(clock.now(), nth);
   confirm();
   const memo = memos.of("test");
-  const slot = memo.newSlot();
+  const slot = memo.slotOf("test");
   const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], defaults: {} });
   const key = (name: string, tags = NO_TAGS): KnownKey => {
     const row = memo.row(name);

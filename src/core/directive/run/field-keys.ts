@@ -31,10 +31,9 @@ export class FieldKeys {
     this.#single = singleOf(this.#inputs, rule);
     const isOfSource = this.#single?.root === "source";
     // The fields of one parent share the rows of their keys.
-    this.#memo = parts.memos.of(
-      isOfSource ? `${typeOf(rule)} ${this.#single?.step}` : `${rule.coordinate} ${rule.variant.id}`,
-    );
-    this.#slot = this.#memo.newSlot();
+    const name = `${rule.coordinate} ${rule.variant.id}`;
+    this.#memo = parts.memos.of(isOfSource ? `${typeOf(rule)} ${this.#single?.step}` : name);
+    this.#slot = this.#memo.slotOf(`${name} ${JSON.stringify(rule.policy)}`);
   }
 
   of(

@@ -121,13 +121,16 @@ export class Memo {
   #old = new Map<string, Row>();
   #lastInput: string | undefined = undefined;
   #last: Row = UNREMEMBERED;
-  #slots = 0;
+  readonly #slots = new Map<string, number>();
 
   constructor(private readonly memos: Memos) {}
 
-  /** Returns the place that one more field has in the rows. */
-  newSlot(): number {
-    return this.#slots++;
+  /**
+   * Returns the place in the rows for what makes the same keys, and reads them by the same policy:
+   * a schema can be applied, and a loader created, for every request.
+   */
+  slotOf(name: string): number {
+    return getOrMake(this.#slots, name, () => this.#slots.size);
   }
 
   /** The fields of one parent are asked one after the other, with the same string. */
