@@ -19,7 +19,7 @@ import {
   type LoadFunction,
 } from "./core/loader/cached-function.js";
 import type { CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
-import { CacheHandle, type CacheParts } from "./core/parts.js";
+import { CacheHandle, type CacheParts, factoryName } from "./core/parts.js";
 import { ResponseCaches } from "./core/responses/execute.js";
 import type { ResponsesOptions } from "./core/responses/options.js";
 import type { InvalidationCause } from "./core/telemetry/events.js";
@@ -301,15 +301,17 @@ function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boo
   const fail = (code: ErrorCode, mistake: string): never => {
     throw new CachedError(code, `cache.refresh: ${mistake}`, { coordinate });
   };
-  const request =
-    parts.requestFactories.get(coordinate)?.(input, context as never) ??
-    fail(
-      "CACHED_COORDINATE_UNKNOWN",
-      `expected a job of a cached field or loader of this cache, got \`${coordinate}\`; known are ${[...parts.requestFactories.keys()].join(", ") || "none"}`,
-    );
-  if (request.key.name === key) return parts.leases.adopt(request, lease);
+  const { requestFactories } = parts;
   // A name ends with the variant and the digest.
   const [variantId = ""] = key.split(":").slice(-2);
+  const factory = requestFactories.get(factoryName(coordinate, variantId)) ?? requestFactories.get(coordinate);
+  const request =
+    factory?.(input, context as never) ??
+    fail(
+      "CACHED_COORDINATE_UNKNOWN",
+      `expected a job of a cached field or loader of this cache, got \`${coordinate}\`; known are ${[...requestFactories.keys()].filter((name) => !name.includes(" ")).join(", ") || "none"}`,
+    );
+  if (request.key.name === key) return parts.leases.adopt(request, lease);
   return fail(
     "CACHED_KEY_UNUSABLE",
     parts.keys.nameUnder(request.key, variantId) === key

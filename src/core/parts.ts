@@ -26,6 +26,9 @@ export function partsOf(cache: unknown, caller: string): CacheParts {
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 
+/** Schemas of one cache, as one for each role, can have variants of their own of a field. */
+export const factoryName = (coordinate: string, variantId: string): string => `${coordinate} ${variantId}`;
+
 export interface CacheParts extends LoaderParts {
   /** Identifies this cache among all processes: random, 16 hexadecimal digits. */
   readonly processId: string;

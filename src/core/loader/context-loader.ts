@@ -434,7 +434,10 @@ export interface LoaderParts extends ExistenceParts {
   readonly variants: Variants;
   readonly typeShapes: TypeShapes;
   readonly loaders: Map<string, LoaderRule>;
-  /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */
+  /**
+   * By coordinate or loader name: recreates requests in a worker that runs refresh jobs. Of a
+   * coordinate alone, those of the schema that was applied last.
+   */
   readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 

@@ -1,6 +1,8 @@
-import { gate, settle } from "@graphql-cached/testing";
-import type { CachedError, RefreshJob } from "graphql-cached";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import { type GraphQLSchema, graphql } from "graphql";
+import { applyCached, type CachedError, memoryStore, type RefreshJob } from "graphql-cached";
 import { expect, it } from "vitest";
+import { listen, schemaOf } from "../../support/listen.js";
 import { until } from "../../support/redis-lab.js";
 import { dataOf, onEachStore, pair, timedWorld, type World, waitForStores } from "../../support/world.js";
 
@@ -154,6 +156,34 @@ onEachStore("the refresh queue", (world) => {
     );
     expect(worker.loads).toEqual([]);
   });
+});
+
+it("the refresh of each schema of a cache runs, though a field has another shape in the one that was applied last", async () => {
+  const clock = new FakeClock();
+  const jobs: RefreshJob[] = [];
+  let loads = 0;
+  const resolvers = { Query: { movie: () => ({ id: ++loads, budget: 1 }) } };
+  const { cache } = listen({
+    store: memoryStore({ clock }),
+    testing: { clock },
+    defaults: { jitter: 0, earlyRefresh: 0 },
+    loads: { refreshQueue: (job) => void jobs.push(job) },
+  });
+  const [full, reduced] = ["budget: Int", ""].map((more) => {
+    const sdl = `type Query { movie: Movie @cached(maxAge: 60, staleWhileRevalidate: 600) } type Movie { id: Int ${more} }`;
+    return applyCached(schemaOf(sdl, resolvers), cache);
+  }) as [GraphQLSchema, GraphQLSchema];
+  for (const schema of [full, reduced]) {
+    const ask = () => dataOf(graphql({ schema, source: "{ movie { id } }", contextValue: {} }));
+    const first = await ask();
+    await settle();
+    await clock.advance(61_000);
+    expect(await ask()).toEqual(first);
+    await settle();
+    expect(await cache.refresh(jobs.pop() as RefreshJob)).toBe(true);
+    expect(await ask()).toEqual({ movie: { id: loads } });
+  }
+  expect([loads, jobs]).toEqual([4, []]);
 });
 
 it("a queued refresh does not run once another process has taken over its lease", async () => {

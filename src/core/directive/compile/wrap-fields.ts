@@ -11,7 +11,7 @@ import { CachedError, describeSetting, optionInvalid } from "../../base/errors.j
 import { getOrMake } from "../../base/multimap.js";
 import { checkOptionNames } from "../../base/option-names.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
-import { type CacheHandle, type CacheParts, partsOf } from "../../parts.js";
+import { type CacheHandle, type CacheParts, factoryName, partsOf } from "../../parts.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { reportEntities } from "../entities/entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entities/entity-types.js";
@@ -182,7 +182,9 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     const query = { fieldNodes: [], fragments: {}, rootValue: undefined };
     const info = { fieldName, parentType, returnType: type, schema, ...query };
     const factory = requestFactoryOf(rule, inner, info, parts);
-    if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
+    if (factory === undefined) return;
+    parts.requestFactories.set(rule.coordinate, factory);
+    parts.requestFactories.set(factoryName(rule.coordinate, rule.variant.id), factory);
   };
   const noting = (coordinate: string, isPrivate: boolean, resolve: Resolver): Resolver =>
     (isPrivate ? privateResolver : derivingResolver)(coordinate, resolve, privateValues);
