@@ -1,4 +1,5 @@
 import { optionInvalid } from "../base/errors.js";
+import { getOrMake } from "../base/multimap.js";
 import { type LoaderKind, placeOf } from "./loader-options.js";
 
 /**
@@ -9,6 +10,14 @@ import { type LoaderKind, placeOf } from "./loader-options.js";
 export class TypeShapes {
   /** By type name: the lookup of the schema that was applied last and has the type. */
   readonly #lookups = new Map<string, FactsLookup>();
+  /**
+   * By the name of a type that loaders have, and by shape: what the schemas say that were applied
+   * since, and the last one before. Schemas of one cache, as one for each role, can differ.
+   */
+  readonly #facts = new Map<string, Map<string, TypeFacts>>();
+  /** By type name: those of all shapes together. */
+  readonly #merged = new Map<string, TypeFacts>();
+  /** By the name of the loader. */
   readonly #wanted = new Map<string, { readonly type: string; readonly place: string }>();
 
   /** Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */
@@ -21,6 +30,7 @@ export class TypeShapes {
           { coordinate: loader },
         );
     for (const name of typeNames) this.#lookups.set(name, lookup);
+    for (const { type } of this.#wanted.values()) if (typeNames.includes(type)) this.#learn(type, lookup);
   }
 
   /** Returns the mistake if schemas are applied and none has the type. */
@@ -36,13 +46,39 @@ export class TypeShapes {
 
   /** Throws `CACHED_OPTION_INVALID` if no schema has been applied. */
   of({ name, kind }: NamedLoader, type: string): TypeFacts {
+    const merged = this.#merged.get(type);
+    if (merged !== undefined) return merged;
     const lookup = this.#lookups.get(type);
-    if (lookup !== undefined) return lookup(type);
+    if (lookup !== undefined) return this.#learn(type, lookup);
     throw optionInvalid(
       `${placeOf(name, kind)}: \`type\`: expected a schema that has the type ${JSON.stringify(type)}, got none; call applyCached(schema, cache) before you use the loader, or set \`version\` instead`,
       { coordinate: name },
     );
   }
+
+  #learn(type: string, lookup: FactsLookup): TypeFacts {
+    const byShape = getOrMake(this.#facts, type, () => new Map());
+    const facts = lookup(type);
+    byShape.set(facts.shape, facts);
+    const merged = byShape.size === 1 ? facts : mergedFacts([...byShape.values()]);
+    this.#merged.set(type, merged);
+    return merged;
+  }
+}
+
+/** A value has the tags of all: the fields of any of the schemas can read it. */
+function mergedFacts(all: readonly TypeFacts[]): TypeFacts {
+  const finders = all.flatMap(({ entityTagsIn }) => entityTagsIn ?? []);
+  return {
+    shape: all
+      .map(({ shape }) => shape)
+      .sort()
+      .join(" "),
+    entityTagsIn:
+      finders.length === 0
+        ? undefined
+        : (value, context) => [...new Set(finders.flatMap((tagsIn) => tagsIn(value, context)))],
+  };
 }
 
 interface NamedLoader {

@@ -30,8 +30,9 @@ function productsOf(cache: Cache, load: () => object) {
 describe.each(Object.entries(READERS))("%s", (_, makeReader) => {
   const start = () => {
     const source = { loads: 0 };
-    const { cache } = listen();
-    const reader = makeReader(cache, () => ({ id: ++source.loads, name: "Chair" }));
+    const cache = createCache({ defaultScope: "PUBLIC", logger: quiet });
+    onTestFinished(() => cache.close());
+    const reader = makeReader(cache, () => ({ id: ++source.loads, name: "Chair", maker: { id: 1 } }));
     const read = async (): Promise<number> => {
       await reader();
       await settle();
@@ -58,6 +59,17 @@ describe.each(Object.entries(READERS))("%s", (_, makeReader) => {
     expect(await read()).toBe(2);
     await cache.invalidateTags(["Product:2"]);
     expect(await read()).toBe(3);
+  });
+
+  it("has the tags of the entities that any schema of the cache finds, whichever is applied last", async () => {
+    const schemas = [schemaWith("id: ID maker: Maker } type Maker { id: ID"), schemaWith("id: ID")];
+    for (const order of [schemas, [...schemas].reverse()]) {
+      const { cache, read } = start();
+      for (const schema of order) applyCached(schema, cache, { entityTags: true });
+      expect([await read(), await read()]).toEqual([1, 1]);
+      await cache.invalidateTags(["Maker:1"]);
+      expect(await read()).toBe(2);
+    }
   });
 });
 
