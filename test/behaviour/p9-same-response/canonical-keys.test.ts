@@ -313,6 +313,16 @@ describe("keys of custom scalars", () => {
     });
 });
 
+it("an argument with the name of a method of all objects has the same keys as any other", async () => {
+  const { ask, outcomes } = memoryWorld().process(
+    'type Query { find(constructor: Int, toString: Int): Int @cached(maxAge: 60, key: ["$args.constructor", "$args.toString"]) }',
+    { Query: { find: () => 1 } },
+  );
+  for (const source of ["{ find }", "{ find(constructor: 1) }", "{ find(constructor: 1, toString: 1) }"])
+    for (let nth = 0; nth < 2; nth++) await dataOf(ask(source, {}));
+  expect(outcomes()).toEqual({ loaded: 3, hit: 3 });
+});
+
 describe("an invalidation that names no entry", () => {
   const typeDefs = /* GraphQL */ `
     input Filter { id: ID! }

@@ -7,7 +7,7 @@ import {
   isListType,
   isNonNullType,
 } from "graphql";
-import { attempt, isObject } from "../../base/built-in.js";
+import { isPlainObject } from "../../base/built-in.js";
 import { CachedError } from "../../base/errors.js";
 import { coerceInput, defaultOf } from "../../base/graphql-version.js";
 import { canonicalize, isRounded, ROUNDED } from "../../keys/canonical.js";
@@ -167,7 +167,9 @@ function writeOptional(path: KeyPath, root: unknown): string | undefined {
   let value = root;
   for (const [depth, step] of path.steps.entries()) {
     if (typeof value !== "object" || Array.isArray(value)) return undefined;
-    value = (value as Readonly<Record<string, unknown>>)[step];
+    // An argument can have the name of a method of all objects.
+    const isInherited = isPlainObject(value) && !Object.hasOwn(value, step);
+    value = isInherited ? undefined : (value as Readonly<Record<string, unknown>>)[step];
     if (value === undefined || value === null) return `${value === null ? "null" : "absent"} at ${depth}`;
   }
   return `[${path.write(value, 1)}]`;
