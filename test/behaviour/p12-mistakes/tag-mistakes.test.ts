@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the placeholders of JavaScript are among the mistakes.
-import { graphql } from "graphql";
+import { GraphQLScalarType, graphql } from "graphql";
 import { type ApplyCachedOptions, applyCached, type Cache, resultControl } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
@@ -234,6 +234,39 @@ describe("a path that the types cannot have", () => {
           error: expect.objectContaining({ code: "CACHED_POLICY_INVALID", message: expected[index] }),
         })),
       );
+    });
+
+    it("is reported once if they lead to a value without a text, whatever has it", async () => {
+      class ObjectId {}
+      const { cache, warnings } = listen();
+      const scalar = new GraphQLScalarType({ name: "ObjectId", parseValue: () => new ObjectId() });
+      const schema = applyCached(
+        schemaOf(
+          `
+            scalar ObjectId
+            scalar Day
+            type Query { film(id: ObjectId): Int @cached(maxAge: 60, key: [], tags: ["F:{$args.id}"]) days: [Shown] @cached(maxAge: 60, tags: ["Day:{$result[].day}"]) }
+            type Shown { day: Day }
+            type Mutation { show(id: ObjectId): Int @invalidates(tags: ["F:{$args.id}"]) }
+          `,
+          {
+            ObjectId: scalar,
+            Query: { film: () => 1, days: () => [{ day: new Date(0) }] },
+            Mutation: { show: () => 1 },
+          },
+        ),
+        cache,
+      );
+      for (const source of ['{ film(id: "a") }', "{ days { day } }", 'mutation { show(id: "a") }'])
+        for (let nth = 0; nth < 2; nth++)
+          expect((await graphql({ schema, source, contextValue: {} })).errors).toBe(undefined);
+      const textless = (place: string, tag: string, path: string, type: string): string =>
+        `${place}: \`tags\`: \`${tag}\` yields no tag, since the value at \`${path}\` is an instance of ${type}, and not a string or a number; name a path to one, or give its class a \`keyOf\` in createCache({ types })`;
+      expect(warnings.filter((line) => line.includes("yields no tag"))).toEqual([
+        textless("@cached on `Query.film`", "F:{$args.id}", "$args.id", "ObjectId"),
+        textless("@cached on `Query.days`", "Day:{$result[].day}", "$result[].day", "Date"),
+        textless("@invalidates on `Mutation.show`", "F:{$args.id}", "$args.id", "ObjectId"),
+      ]);
     });
 
     it("is not reported if a value is null, or a list is empty", async () => {

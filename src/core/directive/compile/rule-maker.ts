@@ -26,7 +26,7 @@ export function makeRule(
   const coordinate = `${parent.name}.${field.name}`;
   const place = reading.cachedAt(isReference ? parent.name : coordinate);
   const refuse = (text: string, code?: "CACHED_SCOPE_MISSING"): void => reading.refuse(place, text, code);
-  const { defaults, identify, keys, channel } = parts;
+  const { defaults, identify, keys } = parts;
   const { settings, policy, versions, mistakes } = compilePolicy({
     declared: [own, returned],
     hinted,
@@ -77,7 +77,7 @@ export function makeRule(
     }),
     isRoot,
     ...namesOfRule(keyPaths, tags, isReference),
-    reportEmptyTag: emptyTagReporter(place, declaredTags, channel),
+    reportEmptyTag: emptyTagReporter(place, declaredTags, parts),
     entities: entities?.finderOf(field.type, coordinate),
     args: field.args,
     queryUse: lookAhead(

@@ -12,10 +12,10 @@ import {
   isObjectType,
   specifiedScalarTypes,
 } from "graphql";
-import { CachedError } from "../../base/errors.js";
+import { CachedError, describeSetting } from "../../base/errors.js";
 import type { Input } from "../../base/graphql-version.js";
 import { closestTo } from "../../base/option-names.js";
-import { EACH, missingPropertyOf, type Path, parsePath } from "../../keys/path.js";
+import { EACH, missingPropertyOf, type Path, type PathRoots, parsePath, readPath } from "../../keys/path.js";
 import {
   mistakeInTag,
   parseTagTemplate,
@@ -23,9 +23,10 @@ import {
   repairedTemplate,
   sampleOf,
   type TagTemplate,
+  tagText,
 } from "../../keys/tag-template.js";
+import type { CacheParts } from "../../parts.js";
 import type { EmptyTagReporter, KeyFields, KeyPath } from "../../schema-rules.js";
-import type { Channel } from "../../telemetry/channel.js";
 import { type AnyField, isInKey } from "./field-rule.js";
 import { keyPathsOf } from "./key-set.js";
 import { hasOwnResolver } from "./own-resolver.js";
@@ -181,23 +182,34 @@ function didYouMean({ args }: AnyField, given: string, meant: string | undefined
 }
 
 /**
- * Reports the templates that yield no tag because a parent or a result lacks the property that they
- * name. Arguments and the context may lack theirs, and a representation the keys that it does not
- * use: the templates that follow from a type are not among those `declared`.
+ * Reports the templates that yield no tag because a value has no text, or because a parent or a
+ * result lacks the property that they name. Arguments and the context may lack theirs, and a
+ * representation the keys that it does not use: the templates that follow from a type are not among
+ * those `declared`.
  */
 export function emptyTagReporter(
   { source, coordinate }: Place,
   declared: readonly string[],
-  channel: Channel,
+  { channel, keys }: Pick<CacheParts, "channel" | "keys">,
 ): EmptyTagReporter {
+  const reasonAt = (path: Path, roots: PathRoots): string | undefined => {
+    const values = readPath(path, roots);
+    if (values.length > 0) {
+      if (values.some((value) => tagText(value, path.isId, keys.keyFormOf) !== undefined)) return undefined;
+      return `the value at \`${path.text}\` is ${describeSetting(values[0])}, and not a string or a number; name a path to one, or give its class a \`keyOf\` in createCache({ types })`;
+    }
+    const missing = ["source", "result"].includes(path.root) ? missingPropertyOf(path, roots) : undefined;
+    return (
+      missing &&
+      `the value at \`${missing.at}\` has no property \`${missing.property}\`; correct the path, or return an object with it`
+    );
+  };
   return ({ text, pieces }, roots) => {
     if (!declared.includes(text)) return;
     for (const piece of pieces) {
-      const isOfObjects = typeof piece !== "string" && "root" in piece && ["source", "result"].includes(piece.root);
-      const missing = isOfObjects ? missingPropertyOf(piece, roots) : undefined;
-      if (missing === undefined) continue;
-      const { at, property } = missing;
-      const mistake = `${source} on \`${coordinate}\`: \`tags\`: \`${text}\` yields no tag, since the value at \`${at}\` has no property \`${property}\`; correct the path, or return an object with it`;
+      const reason = typeof piece !== "string" && "root" in piece ? reasonAt(piece, roots) : undefined;
+      if (reason === undefined) continue;
+      const mistake = `${source} on \`${coordinate}\`: \`tags\`: \`${text}\` yields no tag, since ${reason}`;
       channel.mistaken(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
       return;
     }

@@ -24,7 +24,7 @@ export function readInvalidation(
   const place = { source: "@invalidates", coordinate };
   const isRoot = type === schema.getMutationType();
   const declared = declaredAt(reading, type, field, place);
-  const reportEmptyTag = emptyTagReporter(place, declared ?? [], parts.channel);
+  const reportEmptyTag = emptyTagReporter(place, declared ?? [], parts);
   if (declared !== undefined && declared.length > 0) {
     const tags = readTags({ reading, parent: type as GraphQLObjectType, field, isRoot, place }, declared);
     rules.set(coordinate, { tags, reportEmptyTag, entities: undefined });
