@@ -124,6 +124,8 @@ const dropped =
   "expected the schema that applyCached returned, got another one, in which `Query.movie`, `Query.top`, `Mutation.rate`, `Movie.stars` do not use the cache; pass the result of applyCached to the server";
 const replaced = (fields: string): string =>
   `expected the resolvers of applyCached, got others for ${fields}, which do not use the cache; set resolvers before applyCached, so that it comes last`;
+const added = (fields: string): string =>
+  `expected a schema without policies that came after applyCached, got ${fields}, which do not use the cache; add fields before applyCached, so that it comes last`;
 
 interface Start {
   readonly cache: Cache;
@@ -145,6 +147,17 @@ const GIVEN: Readonly<Record<string, readonly [reports: readonly string[], give:
     ({ cache, start }) => {
       applyCached(build(), cache);
       return start(build());
+    },
+  ],
+  "is reported if fields with a policy were added after applyCached, as an extension or from another schema": [
+    [added("`Query.late`"), added("`Query.other`, `Mutation.change`")],
+    async ({ cache, start }) => {
+      const extension = parse("extend type Query { late: Int @cached(maxAge: 60) never: Int @cached(maxAge: 0) }");
+      await start(extendSchema(applyCached(build(), cache), extension));
+      const sdl =
+        'type Query { other: Int @cached(maxAge: 60) } type Mutation { change: Int @invalidates(tags: ["A"]) }';
+      const others = schemaOf(sdl, { Query: { other: () => 1 }, Mutation: { change: () => 1 } });
+      await start(mergeSchemas({ schemas: [applyCached(build(), cache), others] }));
     },
   ],
   "is reported if resolvers were added after applyCached, with the fields that they concern": [

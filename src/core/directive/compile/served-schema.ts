@@ -1,4 +1,4 @@
-import { type GraphQLSchema, getNamedType, isCompositeType, isUnionType } from "graphql";
+import { type GraphQLSchema, getNamedType, isCompositeType, isObjectType, isUnionType } from "graphql";
 import { CachedError } from "../../base/errors.js";
 import type { CacheParts } from "../../parts.js";
 import { type Annotated, directivesAt } from "./directives.js";
@@ -75,6 +75,11 @@ function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): v
         : marked.fields.has(coordinate) || marked.invalidations.has(coordinate)) &&
       isReplaced(field, parts.rules.wrapped.get(coordinate)),
   );
+  const added = addedTo(schema, parts);
+  if (added.length > 0)
+    parts.onceLog.warn(
+      `graphql-cached: ${caller}: expected a schema without policies that came after applyCached, got ${listOf(added)}, which do not use the cache; add fields before applyCached, so that it comes last`,
+    );
   if (lost.length === 0) return;
   const names = listOf(lost.map(({ coordinate }) => coordinate));
   parts.onceLog.warn(
@@ -82,6 +87,27 @@ function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): v
       ? `graphql-cached: ${caller}: expected the resolvers of applyCached, got others for ${names}, which do not use the cache; set resolvers before applyCached, so that it comes last`
       : `graphql-cached: ${caller}: expected the schema that applyCached returned, got another one, in which ${names} do not use the cache; pass the result of applyCached to the server`,
   );
+}
+
+/** Returns the fields with a policy of their own that no `applyCached` has read. */
+function addedTo(schema: GraphQLSchema, { rules }: CacheParts): string[] {
+  const isKnown = (coordinate: string): boolean =>
+    rules.wrapped.has(coordinate) || rules.policies.has(coordinate) || rules.fields.has(coordinate);
+  return Object.values(schema.getTypeMap()).flatMap((type) => {
+    const fields: AnyField[] = isObjectType(type) ? Object.values(type.getFields()) : [];
+    return fields
+      .filter((field) => !isKnown(`${type.name}.${field.name}`) && isReplaced(field, undefined))
+      .filter((field) => isCached(schema, field) || sourceAt(schema, field, "invalidates") !== undefined)
+      .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve) === undefined)
+      .map(({ name }) => `${type.name}.${name}`);
+  });
+}
+
+/** A field with `maxAge: 0` is as good as one without a policy. */
+function isCached(schema: GraphQLSchema, field: AnyField): boolean {
+  const inExtensions = (field.extensions as { cached?: unknown } | undefined)?.cached ?? [];
+  const declared = [...directivesAt(schema, field, "cached"), ...[inExtensions].flat()];
+  return declared.some((one) => Number((one as { maxAge?: unknown } | null)?.maxAge) > 0);
 }
 
 export function listOf(coordinates: readonly string[]): string {
