@@ -88,7 +88,7 @@ export class LoaderKeys<Id> {
   #memoOf(variant: Variant): Memo {
     if (this.#memo === undefined || this.#variant !== variant) {
       this.#variant = variant;
-      this.#memo = this.#memos.of(`loader ${this.#options.name} ${variant.id}`);
+      this.#memo = this.#memos.of(`loader ${this.options.name} ${variant.id}`);
       this.#slot = this.#memo.slotOf(JSON.stringify(this.#policy));
     }
     return this.#memo;

@@ -30,8 +30,7 @@ function productsOf(cache: Cache, load: () => object) {
 describe.each(Object.entries(READERS))("%s", (_, makeReader) => {
   const start = () => {
     const source = { loads: 0 };
-    const cache = createCache({ defaultScope: "PUBLIC", logger: quiet });
-    onTestFinished(() => cache.close());
+    const { cache } = listen();
     const reader = makeReader(cache, () => ({ id: ++source.loads, name: "Chair", maker: { id: 1 } }));
     const read = async (): Promise<number> => {
       await reader();

@@ -2,7 +2,7 @@ import { gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
 import { type ResultControl, resultControl } from "graphql-cached";
 import { describe, expect, it } from "vitest";
-import { type Process, timedWorld } from "../../support/world.js";
+import { memoryWorld, type Process, timedWorld } from "../../support/world.js";
 
 /*
  * What cannot be stored is known as such when its first load has ended, whatever the reason and whoever loads: those who wait for it in other

@@ -7,7 +7,7 @@ import {
   isListType,
   isNonNullType,
 } from "graphql";
-import { isPlainObject } from "../../base/built-in.js";
+import { attempt, isObject, isPlainObject } from "../../base/built-in.js";
 import { CachedError } from "../../base/errors.js";
 import { coerceInput, defaultOf } from "../../base/graphql-version.js";
 import { canonicalize, isRounded, ROUNDED } from "../../keys/canonical.js";

@@ -75,9 +75,9 @@ export class FieldKeys {
     const { coordinate, knownTags } = this.rule;
     const { keys, requestStates } = this.parts;
     const { budget } = requestStates.execution(roots.info, requestStates.observerOf(roots.context));
-    const key = budget.makeKey(coordinate, () => keyOf(this.#rule, roots, identity, keys));
+    const key = budget.makeKey(coordinate, () => keyOf(this.rule, roots, identity, keys));
     for (const template of knownTags) budget.addCombinations(combinationsIn(template, roots), coordinate);
-    const tags = knownTagsOf(this.#rule, roots, identity, keys);
+    const tags = knownTagsOf(this.rule, roots, identity, keys);
     budget.addTags(tags.texts);
     const known = new KnownKey(key, tags, row);
     if (row !== undefined) this.#memo.remember(known, this.#slot);
