@@ -1,4 +1,4 @@
-import { builtInOf, isPlainObject } from "../base/built-in.js";
+import { attempt, builtInOf, isPlainObject } from "../base/built-in.js";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError } from "../base/errors.js";
 
@@ -119,9 +119,8 @@ function createValueWriter(
 export const writeValue: ValueWriter = createKeyWriters(() => undefined).exact;
 
 /**
- * Returns the data that a key is made of as it is now, since the caller may go on to change it.
- * What is no plain data, such as an instance of a class, is not copied. Nothing is if it is deep or
- * large, as a part that leads back to the whole, or cannot be read.
+ * Copies the plain data that a key is made of, since the caller may go on to change it: none of it
+ * if it is deep or large, as a part that leads back to the whole, or cannot be read.
  */
 export function copyOfInput(input: unknown): unknown {
   let left = MAX_COPIED;
@@ -163,11 +162,7 @@ export function copyOfInput(input: unknown): unknown {
         return value;
     }
   };
-  try {
-    return copyOf(input, 0);
-  } catch {
-    return input;
-  }
+  return attempt(() => copyOf(input, 0)) ?? input;
 }
 
 /** How many objects are copied. */

@@ -158,18 +158,15 @@ export class ExecutionBudget {
   constructor(private readonly limits: ExecutionLimits) {}
 
   /**
-   * Calls `make`, and counts the text of the key: as the longest one if the input has none, which
-   * may have been found at its end. Throws what `make` throws, and `CACHED_KEY_UNUSABLE` over the
-   * limit.
+   * Counts the text of the key that `make` returns: as the longest one if its input has none, which
+   * may show at its end. Throws what `make` throws, and `CACHED_KEY_UNUSABLE` over the limit.
    */
   makeKey(coordinate: string, make: () => Key): Key {
     const { maxKeyBytes } = this.limits;
-    if (this.#keyBytes > maxKeyBytes)
-      throw overLimit(
-        `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`,
-        "maxKeyBytes",
-        coordinate,
-      );
+    if (this.#keyBytes > maxKeyBytes) {
+      const expected = `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`;
+      throw overLimit(expected, "maxKeyBytes", coordinate);
+    }
     try {
       const key = make();
       this.#keyBytes += key.input.length;

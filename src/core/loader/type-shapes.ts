@@ -17,7 +17,6 @@ export class TypeShapes {
   readonly #facts = new Map<string, Map<string, TypeFacts>>();
   /** By type name: those of all shapes together. */
   readonly #merged = new Map<string, TypeFacts>();
-  /** By the name of the loader. */
   readonly #wanted = new Map<string, { readonly type: string; readonly place: string }>();
 
   /** Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */

@@ -30,8 +30,8 @@ export class FieldKeys {
     this.#inputs = inputsOf(rule);
     this.#single = singleOf(this.#inputs, rule);
     const isOfSource = this.#single?.root === "source";
-    // The fields of one parent share the rows of their keys.
     const name = `${rule.coordinate} ${rule.variant.id}`;
+    // The fields of one parent share the rows of their keys.
     this.#memo = parts.memos.of(isOfSource ? `${typeOf(rule)} ${this.#single?.step}` : name);
     this.#slot = this.#memo.slotOf(`${name} ${JSON.stringify(rule.policy)}`);
   }
