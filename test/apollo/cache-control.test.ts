@@ -1,58 +1,28 @@
 import { ApolloServer } from "@apollo/server";
+import { ApolloServerPluginCacheControl } from "@apollo/server/plugin/cacheControl";
 import responseCachePlugin from "@apollo/server-plugin-response-cache";
 import { FakeClock, settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import fc from "fast-check";
-import { type GraphQLSchema, graphql } from "graphql";
-import {
-  type ApplyCachedOptions,
-  applyCached,
-  type Cache,
-  type CacheOptions,
-  cachedTypeDefs,
-  createCache,
-  memoryStore,
-  type RefreshJob,
-} from "graphql-cached";
-import { cachedPlugin } from "graphql-cached/apollo";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { graphql } from "graphql";
+import { type ApplyCachedOptions, memoryStore, type RefreshJob } from "graphql-cached";
+import { describe, expect, it } from "vitest";
 import { partsOf } from "../../src/core/parts.js";
-
-const DIRECTIVE = /* GraphQL */ `
-  enum CacheControlScope { PUBLIC PRIVATE }
-  directive @cacheControl(maxAge: Int, scope: CacheControlScope, inheritMaxAge: Boolean) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
-`;
-
-interface Context {
-  readonly userId?: string;
-}
+import { apolloOf, askApollo, type Context, HINTS, openSite, type SiteOptions } from "../responses/site.js";
 
 function applied(
   typeDefs: string,
   resolvers: object,
   cacheControl: ApplyCachedOptions["cacheControl"] = true,
-  options: CacheOptions<Context> = {},
-): { schema: GraphQLSchema; cache: Cache<Context>; lines: string[]; policies: Record<string, string> } {
-  const lines: string[] = [];
-  const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
-  const cache = createCache<Context>({
-    defaultScope: "PUBLIC",
-    logger,
-    identify: ({ userId }) => userId,
-    defaults: { jitter: 0, earlyRefresh: 0 },
-    ...options,
-  });
-  onTestFinished(() => cache.close());
-  const plain = makeExecutableSchema({
-    typeDefs: [cachedTypeDefs, DIRECTIVE, typeDefs],
-    resolvers: resolvers as never,
-  });
-  const schema = applyCached(plain, cache, { cacheControl });
-  const { fields } = partsOf(cache, "test").rules;
+  options: Partial<SiteOptions> = {},
+) {
+  const site = openSite({ typeDefs, resolvers: resolvers as never, applied: { cacheControl }, ...options });
   const policies = Object.fromEntries(
-    [...fields.values()].map(({ coordinate, policy }) => [coordinate, `${policy.maxAgeMs / 1000} ${policy.scope}`]),
+    [...partsOf(site.cache, "test").rules.fields.values()].map(({ coordinate, policy }) => [
+      coordinate,
+      `${policy.maxAgeMs / 1000} ${policy.scope}`,
+    ]),
   );
-  return { schema, cache, lines, policies };
+  return { ...site, policies };
 }
 
 const blogTypes = /* GraphQL */ `
@@ -137,17 +107,9 @@ describe("applyCached with cacheControl", () => {
   });
 
   it("leaves hints to the server unless it is asked for", () => {
-    expect(
-      Object.keys(
-        applied(
-          blogTypes
-            .replace("@cached(tags:", "@cached(maxAge: 1, tags:")
-            .replace("@cached(scope:", "@cached(maxAge: 1, scope:"),
-          blogResolvers,
-          false,
-        ).policies,
-      ),
-    ).toEqual(["Query.explicit", "Query.tagged", "Query.withScope"]);
+    const typeDefs = blogTypes.replace(/@cached\((tags|scope):/g, "@cached(maxAge: 1, $1:");
+    const { policies } = applied(typeDefs, blogResolvers, false);
+    expect(Object.keys(policies)).toEqual(["Query.explicit", "Query.tagged", "Query.withScope"]);
   });
 
   it("reports at start-up which hints it cannot carry over, and what to do", () => {
@@ -181,7 +143,7 @@ describe("applyCached with cacheControl", () => {
     const typeDefs =
       "directive @auth on FIELD_DEFINITION type Query { a: Int @cacheControl(maxAge: 5) @auth b: Int @cacheControl(maxAge: 5, scope: PUBLIC) @auth c: Int @cacheControl(maxAge: 5, scope: PRIVATE) }";
     const resolvers = { Query: { a: value, b: value, c: value } };
-    const refusal = (): unknown => applied(typeDefs, resolvers, true, { identify: undefined });
+    const refusal = (): unknown => applied(typeDefs, resolvers, true, { cache: { identify: undefined } });
     expect(refusal).toThrow(
       /found 2 mistakes.*`Query\.a`: `scope`: expected a declaration.*`Query\.c`: `scope`: PRIVATE requires/s,
     );
@@ -230,11 +192,9 @@ it("gives a field the policy that Apollo gives a response with everything its va
     fc.asyncProperty(nestedSchema, async ({ typeDefs, defaultMaxAge }) => {
       const { policies } = applied(typeDefs, resolvers, { defaultMaxAge });
       const server = new ApolloServer({
-        typeDefs: [DIRECTIVE, typeDefs],
+        typeDefs: [HINTS, typeDefs],
         resolvers,
-        plugins: [
-          (await import("@apollo/server/plugin/cacheControl")).ApolloServerPluginCacheControl({ defaultMaxAge }),
-        ],
+        plugins: [ApolloServerPluginCacheControl({ defaultMaxAge })],
       });
       for (const [field, query] of [
         ["Query.root", "{ root { id b { n u { ... on C { n } } } } }"],
@@ -293,34 +253,20 @@ function pageResolvers(loads: string[]) {
 
 describe("a schema written for Apollo's response cache", () => {
   it("is loaded as often as with the response cache, query by query", async () => {
-    const ours: string[] = [];
-    const theirs: string[] = [];
-    const clock = new FakeClock();
-    const options = { store: memoryStore({ clock }), testing: { clock } };
-    const { schema, cache } = applied(pageTypes, pageResolvers(ours), true, options);
+    const [ours, theirs]: [string[], string[]] = [[], []];
     const servers = [
-      new ApolloServer<Context>({ schema, plugins: [cachedPlugin(cache)] }),
+      apolloOf(applied(pageTypes, pageResolvers(ours)), { responses: false }),
       new ApolloServer<Context>({
-        typeDefs: [DIRECTIVE, pageTypes],
+        typeDefs: [HINTS, pageTypes],
         resolvers: pageResolvers(theirs) as never,
-        plugins: [responseCachePlugin({ sessionId: async ({ contextValue }) => contextValue.userId ?? null })],
+        plugins: [responseCachePlugin({ sessionId: async ({ contextValue }) => contextValue.user ?? null })],
       }),
     ];
-    const headers: string[][] = [[], []];
-    for (const [userId, name] of [
-      ["ann", "top"],
-      ["bob", "top"],
-      ["ann", "mine"],
-      ["ann", "mine"],
-      ["bob", "mine"],
-      ["ann", "never"],
-      ["ann", "never"],
-    ] as const) {
-      for (const [nth, server] of servers.entries()) {
-        const { http } = await server.executeOperation({ query: `{ ${name} }` }, { contextValue: { userId } });
-        headers[nth]?.push(http.headers.get("cache-control") ?? "");
-        await settle();
-      }
+    const headers: unknown[][] = [[], []];
+    for (const asked of ["ann top", "bob top", "ann mine", "ann mine", "bob mine", "ann never", "ann never"]) {
+      const [user = "", name] = asked.split(" ");
+      for (const [nth, server] of servers.entries())
+        headers[nth]?.push((await askApollo(server, `{ ${name} }`, { user })).http.headers.get("cache-control"));
     }
     expect(ours).toEqual(["top", "mine", "mine", "never", "never"]);
     expect(ours).toEqual(theirs);
@@ -328,19 +274,15 @@ describe("a schema written for Apollo's response cache", () => {
   });
 
   it("keeps a value no longer than the hint that its resolver sets, and not at all if that is PRIVATE", async () => {
-    const clock = new FakeClock();
     const loads: string[] = [];
-    const { schema, cache, lines } = applied(pageTypes, pageResolvers(loads), true, {
-      store: memoryStore({ clock }),
-      testing: { clock },
-    });
-    const server = new ApolloServer<Context>({ schema, plugins: [cachedPlugin(cache)] });
+    const site = applied(pageTypes, pageResolvers(loads));
+    const { clock, lines } = site;
+    const server = apolloOf(site, { responses: false });
     const ask = async (): Promise<string[]> => {
       loads.length = 0;
       for (const name of ["top", "short", "replaced", "never", "secret"]) {
-        const { http } = await server.executeOperation({ query: `{ ${name} }` }, { contextValue: { userId: "ann" } });
+        const { http } = await askApollo(server, `{ ${name} }`, { user: "ann" });
         expect(http.headers.get("cache-control")).toBeDefined();
-        await settle();
       }
       return [...loads];
     };
@@ -363,20 +305,12 @@ describe("a schema written for Apollo's response cache", () => {
         pageTypes.replaceAll("(maxAge: 60)", "(maxAge: 60) @cached(staleWhileRevalidate: 600)"),
         pageResolvers(loads),
         true,
-        {
-          store,
-          prefix: "worker",
-          testing: { clock },
-          ...(refreshQueue === undefined ? {} : { loads: { refreshQueue } }),
-        },
+        { store, clock, cache: { prefix: "worker", ...(refreshQueue && { loads: { refreshQueue } }) } },
       );
     const web = site((job) => void jobs.push(job));
     const worker = site();
-    const server = new ApolloServer<Context>({ schema: web.schema });
-    const ask = async (): Promise<void> => {
-      await server.executeOperation({ query: "{ replaced }" }, { contextValue: {} });
-      await settle();
-    };
+    const server = apolloOf(web, { own: [] });
+    const ask = () => askApollo(server, "{ replaced }");
     await ask();
     await clock.advance(6_000);
     await ask();

@@ -1,45 +1,42 @@
-import { ApolloServer } from "@apollo/server";
-import { FakeClock, settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
-import {
-  applyCached,
-  type CacheOptions,
-  cachedTypeDefs,
-  createCache,
-  memoryStore,
-  resultControl,
-} from "graphql-cached";
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
+import { memoryStore, resultControl } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { describe, expect, it, onTestFinished } from "vitest";
-
-interface Context {
-  readonly isAdmin?: boolean;
-}
+import { describe, expect, it } from "vitest";
+import { apolloOf, askApollo, type Context, openSite, type SiteOptions } from "../responses/site.js";
 
 const typeDefs = /* GraphQL */ `
-  enum CacheControlScope { PUBLIC PRIVATE }
-  directive @cacheControl(maxAge: Int, scope: CacheControlScope, inheritMaxAge: Boolean) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
   type Query {
-    hinted: Int @cached(maxAge: 60, jitter: 0, staleWhileRevalidate: 60)
-    mine: Int @cached(maxAge: 60, jitter: 0, scope: PUBLIC)
-    narrowed: Int @cached(maxAge: 60, jitter: 0, scope: PUBLIC) @cacheControl(maxAge: 500)
-    plain: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
+    hinted(n: Int): Int @cached(maxAge: 60, staleWhileRevalidate: 60)
+    mine: Int @cached(maxAge: 60, scope: PUBLIC)
+    narrowed: Int @cached(maxAge: 60, scope: PUBLIC) @cacheControl(maxAge: 500)
+    plain: Int @cached(maxAge: 60) @cacheControl(maxAge: 500)
     broken: Int @cached(maxAge: 60) @cacheControl(maxAge: 500)
-    shortened: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
-    skipped: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
+    shortened: Int @cached(maxAge: 60) @cacheControl(maxAge: 500)
+    skipped: Int @cached(maxAge: 60) @cacheControl(maxAge: 500)
+    movie(id: ID!): Movie @cacheControl(maxAge: 100)
+    unhinted: Int
+    dynamic: Int @cached(maxAge: 60) @cacheControl(maxAge: 100)
+  }
+  type Movie {
+    id: ID!
+    title: String!
+    rating: Int @cached(maxAge: 60, staleWhileRevalidate: 60)
+    mine: Int @cached(maxAge: 60, scope: PRIVATE)
+    "From a PUBLIC loader."
+    price: Int
+    "From a PRIVATE loader."
+    discount: Int
   }
 `;
 
 interface Info {
-  readonly cacheControl: {
-    setCacheHint(hint: object): void;
-    readonly cacheHint: { restrict(hint: object): void };
-  };
+  readonly cacheControl: { setCacheHint(hint: object): void; readonly cacheHint: { restrict(hint: object): void } };
 }
 
-function createSite(options: CacheOptions<Context> = {}) {
-  const clock = new FakeClock();
+/** A server whose fields and loaders have caches of their own, and hints on some of the fields only. */
+function createSite(options: Partial<SiteOptions> = {}) {
   const loads: string[] = [];
+  const dynamicGate = gate();
   const field =
     (name: string, setHint: (info: Info) => void) => async (_: unknown, __: unknown, ___: unknown, info: Info) => {
       loads.push(name);
@@ -60,39 +57,43 @@ function createSite(options: CacheOptions<Context> = {}) {
       broken: field("broken", () => {
         throw new Error("away");
       }),
+      movie: (_: unknown, { id }: { id: string }) => ({ id, title: "Ran" }),
+      unhinted: async (_: unknown, __: unknown, context: Context) => (await prices(context).load("1")) + 0,
+      dynamic: async (_: unknown, __: unknown, ___: unknown, { cacheControl }: Info) => {
+        await dynamicGate.passed;
+        cacheControl.setCacheHint({ scope: "PRIVATE" });
+        return 0;
+      },
+    },
+    Movie: {
+      rating: () => 5,
+      mine: () => 6,
+      price: ({ id }: { id: string }, _: unknown, context: Context) => prices(context).load(id),
+      discount: ({ id }: { id: string }, _: unknown, context: Context) => discounts(context).load(id),
     },
   };
-  const cache = createCache<Context>({
-    defaultScope: "PUBLIC",
-    store: memoryStore({ clock }),
-    testing: { clock },
-    defaults: { earlyRefresh: 0 },
-    ...options,
-  });
-  onTestFinished(() => cache.close());
-  const schema = applyCached(
-    makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: resolvers as never }),
-    cache,
-  );
+  const site = openSite({ typeDefs, resolvers, ...options });
+  const batch = async (ids: readonly string[]): Promise<readonly number[]> => ids.map(Number);
+  const prices = site.cache.loader({ name: "Price", maxAge: 20, staleWhileRevalidate: 100, batch });
+  const discounts = site.cache.loader({ name: "Discount", maxAge: 200, scope: "PRIVATE", batch });
   const allow = ({ isAdmin }: Context): boolean => isAdmin === true;
-  const server = new ApolloServer<Context>({ schema, plugins: [cachedPlugin(cache, { allow })] });
+  const server = apolloOf(site, { own: [cachedPlugin(site.cache, { allow })] });
   const ask = async (query: string, contextValue: Context = {}, cached?: unknown) => {
-    const response = await server.executeOperation({ query, extensions: { cached } }, { contextValue });
-    await settle();
-    const result = response.body.kind === "single" ? response.body.singleResult : undefined;
-    return { data: result?.data, extensions: result?.extensions, header: response.http.headers.get("cache-control") };
+    const { data, extensions, http } = await askApollo(server, query, contextValue, { extensions: { cached } });
+    return { data, extensions, header: http.headers.get("cache-control") };
   };
-  return { ask, cache, clock, loads };
+  const headerOf = async (query: string, context?: Context) => (await ask(query, context)).header;
+  return { ...site, ask, headerOf, loads, dynamicGate };
 }
 
 describe("cache hints set by a load", () => {
   it("are lowered to the lifetime that the load has set for its result", async () => {
-    const { ask, clock, loads } = createSite();
-    expect((await ask("{ shortened }")).header).toBe("max-age=20, public");
+    const { clock, loads, headerOf } = createSite();
+    expect(await headerOf("{ shortened }")).toBe("max-age=20, public");
     await clock.advance(5_000);
-    expect((await ask("{ shortened }")).header).toBe("max-age=15, public");
+    expect(await headerOf("{ shortened }")).toBe("max-age=15, public");
     expect(loads).toEqual(["shortened"]);
-    expect((await ask("{ skipped }")).header).toBe("no-store");
+    expect(await headerOf("{ skipped }")).toBe("no-store");
   });
 
   it.each([
@@ -103,68 +104,61 @@ describe("cache hints set by a load", () => {
     async (_where, memory) => {
       const clock = new FakeClock();
       const store = memoryStore({ clock });
-      const options = { memory, store, testing: { clock } };
+      const options = { store, clock, cache: { memory } };
       const [writer, reader] = [createSite(options), createSite(options)];
       await writer.ask("{ plain }");
       await writer.ask("{ plain }", { isAdmin: true }, "REFRESH");
-      for (const { ask } of [reader, reader, writer, writer])
-        expect((await ask("{ plain }")).header).toBe("max-age=60, public");
+      for (const { headerOf } of [reader, reader, writer, writer])
+        expect(await headerOf("{ plain }")).toBe("max-age=60, public");
       expect([writer.loads.length, reader.loads.length]).toEqual([2, 0]);
     },
   );
 
   it("repeats the hint of a load on hits, lowered to the remaining freshness", async () => {
-    const { ask, clock, loads } = createSite();
-    expect((await ask("{ hinted }")).header).toBe("max-age=40, public");
+    const { clock, loads, headerOf } = createSite();
+    expect(await headerOf("{ hinted }")).toBe("max-age=40, public");
     await clock.advance(10_000);
-    expect((await ask("{ hinted }")).header).toBe("max-age=40, public");
+    expect(await headerOf("{ hinted }")).toBe("max-age=40, public");
     await clock.advance(30_000);
-    expect((await ask("{ hinted }")).header).toBe("max-age=20, public");
+    expect(await headerOf("{ hinted }")).toBe("max-age=20, public");
     expect(loads).toEqual(["hinted"]);
   });
 
   it("keeps a PRIVATE hint private on hits", async () => {
-    const { ask, loads } = createSite();
+    const { loads, headerOf } = createSite();
     for (const query of ["{ mine }", "{ narrowed }", "{ plain mine }"])
-      for (let nth = 0; nth < 2; nth++) expect((await ask(query)).header).toMatch(/^max-age=\d+, private$/);
-    expect((await ask("{ narrowed }")).header).toBe("max-age=30, private");
+      for (let nth = 0; nth < 2; nth++) expect(await headerOf(query)).toMatch(/^max-age=\d+, private$/);
+    expect(await headerOf("{ narrowed }")).toBe("max-age=30, private");
     expect(loads).toEqual(["mine", "narrowed", "plain"]);
   });
 
   it("does not announce a value as cacheable whose load has set a hint that is none", async () => {
-    const typeDefs = "type Query { odd(maxAge: Float): Int @cached(maxAge: 60, jitter: 0) }";
     const odd = (_: unknown, { maxAge }: { maxAge: number }, __: unknown, { cacheControl }: Info): number => {
       cacheControl.setCacheHint({ maxAge: maxAge === 0 ? Number.NaN : maxAge });
       return 7;
     };
-    const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore() });
-    const source = makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, typeDefs],
-      resolvers: { Query: { odd } } as never,
+    const { ask } = createSite({
+      typeDefs: "type Query { odd(maxAge: Float): Int @cached(maxAge: 60) }",
+      resolvers: { Query: { odd } },
     });
-    const server = new ApolloServer({ schema: applyCached(source, cache), plugins: [cachedPlugin(cache)] });
     for (const maxAge of [-1, 0]) {
-      const ask = () => server.executeOperation({ query: `{ odd(maxAge: ${maxAge}) }` });
-      await ask();
-      await settle();
-      const hit = await ask();
-      expect(hit.http.headers.get("cache-control"), String(maxAge)).toBe("no-store");
+      await ask(`{ odd(maxAge: ${maxAge}) }`);
+      expect((await ask(`{ odd(maxAge: ${maxAge}) }`)).header, String(maxAge)).toBe("no-store");
     }
-    await cache.close();
   });
 
   it("sends no-store for a value that is served stale", async () => {
-    const { ask, clock } = createSite();
+    const { ask, clock, headerOf } = createSite();
     await ask("{ hinted }");
     await clock.advance(61_000);
-    expect((await ask("{ hinted }")).header).toBe("no-store");
+    expect(await headerOf("{ hinted }")).toBe("no-store");
     for (let nth = 0; nth < 3; nth++) await settle();
-    expect((await ask("{ hinted }")).header).toMatch(/^max-age=(39|40), public$/);
+    expect(await headerOf("{ hinted }")).toMatch(/^max-age=(39|40), public$/);
   });
 
   it("sends no-store for a response with an error", async () => {
-    const { ask } = createSite();
-    for (let nth = 0; nth < 2; nth++) expect((await ask("{ plain broken }")).header).toBe("no-store");
+    const { headerOf } = createSite();
+    for (let nth = 0; nth < 2; nth++) expect(await headerOf("{ plain broken }")).toBe("no-store");
   });
 });
 
@@ -219,5 +213,80 @@ describe("cache overrides", () => {
     expect(() => cache.override({}, "FORCE" as never)).toThrow(
       'cache.override: expected "BYPASS" or "REFRESH", got "FORCE"',
     );
+  });
+});
+
+describe("the Cache-Control of a response", () => {
+  it("has the remaining freshness of a scalar below a parent with a hint, and is no-store if it is stale", async () => {
+    const { headerOf, clock } = createSite();
+    const query = "{ movie(id: 1) { rating } }";
+    expect(await headerOf(query)).toBe("max-age=60, public");
+    await clock.advance(15_000);
+    expect(await headerOf(query)).toBe("max-age=45, public");
+    expect(await headerOf("{ movie(id: 1) { title } }")).toBe("max-age=100, public");
+    await clock.advance(46_000);
+    expect(await headerOf(query)).toBe("no-store");
+  });
+
+  it("has the remaining freshness of what a loader has read, and is no-store if it is stale", async () => {
+    const { headerOf, clock } = createSite();
+    const query = "{ movie(id: 1) { price } }";
+    expect(await headerOf(query)).toBe("max-age=20, public");
+    await clock.advance(5_000);
+    expect(await headerOf(query)).toBe("max-age=15, public");
+    await clock.advance(16_000);
+    expect(await headerOf(query)).toBe("no-store");
+  });
+
+  it("is private for every caller if a PRIVATE field or loader was read", async () => {
+    const { headerOf } = createSite();
+    const alice = { user: "alice" };
+    for (let nth = 0; nth < 2; nth++) {
+      expect(await headerOf("{ movie(id: 1) { mine } }", { ...alice })).toBe("max-age=60, private");
+      expect(await headerOf("{ movie(id: 1) { discount } }", { ...alice })).toBe("max-age=100, private");
+      expect(await headerOf("{ movie(id: 1) { discount price } }", { ...alice })).toBe("max-age=20, private");
+    }
+    expect(await headerOf("{ movie(id: 1) { discount } }")).toBe("max-age=100, private");
+  });
+
+  it("has the hint that a load has set for every alias of its field, on a load and on a hit", async () => {
+    const { headerOf, clock } = createSite();
+    for (const maxAge of [40, 40, 30]) {
+      expect(await headerOf("{ a: hinted b: hinted c: hinted(n: 2) }")).toBe(`max-age=${maxAge}, public`);
+      await clock.advance(15_000);
+    }
+  });
+
+  it("has the scope that a load has set for every request that shares it, with a lease or without one", async () => {
+    for (const mode of [undefined, "throws"] as const) {
+      const clock = new FakeClock();
+      const store = chaosStore(memoryStore({ clock }));
+      const { headerOf, dynamicGate } = createSite({ store, clock });
+      store.chaos.mode = mode;
+      const headers = [headerOf("{ a: dynamic b: dynamic }"), headerOf("{ dynamic }"), headerOf("{ dynamic }")];
+      await settle();
+      dynamicGate.open();
+      for (const header of await Promise.all(headers)) expect(header).toMatch(/, private$/);
+    }
+  });
+
+  it("does not become cacheable because of what a field without a hint has read", async () => {
+    const { headerOf } = createSite();
+    expect(await headerOf("{ unhinted }")).toBe("no-store");
+    expect(await headerOf("{ movie(id: 1) { title } unhinted }")).toBe("no-store");
+  });
+});
+
+describe("extensions.cached", () => {
+  it("reports the reads of loaders by their names", async () => {
+    const { ask } = createSite();
+    const query = "{ a: movie(id: 1) { price discount } b: movie(id: 2) { price } }";
+    const bypassed = { "bypassed(NO_IDENTITY)": 1 };
+    const traceOf = async (source: string, user = {}) =>
+      (await ask(source, { isAdmin: true, ...user }, true)).extensions;
+    expect(await traceOf(query)).toEqual({ cached: { Price: { loaded: 2 }, Discount: bypassed } });
+    expect(await traceOf("{ movie(id: 1) { price discount rating } }", { user: "alice" })).toEqual({
+      cached: { Price: { hit: 1 }, Discount: { loaded: 1 }, "Movie.rating": { loaded: 1 } },
+    });
   });
 });

@@ -1,57 +1,43 @@
-import { ApolloServer } from "@apollo/server";
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import fastify from "fastify";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { cachedHooks } from "graphql-cached/mercurius";
 import { useCached } from "graphql-cached/yoga";
-import { createYoga } from "graphql-yoga";
 import { mercurius } from "mercurius";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { apolloOf, askApollo, type Context, openSite, postYoga, yogaOf } from "../responses/site.js";
 
-interface Context {
-  readonly isAdmin: boolean;
-}
-
-const allow = ({ isAdmin }: Context): boolean => isAdmin;
+const allow = ({ isAdmin }: Context): boolean => isAdmin === true;
 
 function createSite() {
-  const cache = createCache<Context>({ defaultScope: "PUBLIC" });
-  onTestFinished(() => cache.close());
   let loads = 0;
-  const schema = makeExecutableSchema({
-    typeDefs: [cachedTypeDefs, "type Query { top: Int @cached(maxAge: 60) }"],
-    resolvers: { Query: { top: () => ++loads } },
+  const price = (_: unknown, __: unknown, context: Context) => prices(context).load(7);
+  const site = openSite({
+    typeDefs: "type Query { top: Int @cached(maxAge: 60) price: Int }",
+    resolvers: { Query: { top: () => ++loads, price } },
   });
-  return { cache, schema: applyCached(schema, cache) };
+  const prices = site.cache.loader({ name: "Price", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+  return site;
 }
 
-type Ask = (cached: unknown, isAdmin?: boolean) => Promise<{ data?: unknown; extensions?: { cached?: unknown } }>;
+type Ask = (
+  cached: unknown,
+  isAdmin?: boolean,
+  query?: string,
+) => Promise<{ data?: unknown; extensions?: { cached?: unknown } }>;
 
 const servers: Readonly<Record<string, () => Promise<Ask>>> = {
   "Apollo Server": async () => {
-    const { cache, schema } = createSite();
-    const server = new ApolloServer<Context>({ schema, plugins: [cachedPlugin(cache, { allow })] });
-    onTestFinished(() => server.stop());
-    return async (cached, isAdmin = true) => {
-      const request = { query: "{ top }", extensions: { cached } };
-      const { body } = await server.executeOperation(request, { contextValue: { isAdmin } });
-      return (body.kind === "single" ? body.singleResult : {}) as Awaited<ReturnType<Ask>>;
-    };
+    const site = createSite();
+    const server = apolloOf(site, { own: [cachedPlugin(site.cache, { allow })] });
+    return async (cached, isAdmin = true, query = "{ top }") =>
+      askApollo(server, query, { isAdmin }, { extensions: { cached } });
   },
   "GraphQL Yoga": async () => {
-    const { cache, schema } = createSite();
+    const site = createSite();
     const context = ({ request }: { request: Request }) => ({ isAdmin: request.headers.get("x-admin") === "true" });
-    const yoga = createYoga<object, Context>({
-      schema,
-      context: context as never,
-      plugins: [useCached(cache, { allow })],
-    });
-    return async (cached, isAdmin = true) => {
-      const body = JSON.stringify({ query: "{ top }", extensions: { cached } });
-      const headers = { "content-type": "application/json", "x-admin": String(isAdmin) };
-      return (await yoga.fetch("http://yoga/graphql", { method: "POST", headers, body })).json();
-    };
+    const yoga = yogaOf(site, { context, own: [useCached(site.cache, { allow })] });
+    return async (cached, isAdmin = true, query = "{ top }") =>
+      JSON.parse(await postYoga(yoga, { query, extensions: { cached } }, { "x-admin": String(isAdmin) }));
   },
   Mercurius: async () => {
     const { cache, schema } = createSite();
@@ -60,42 +46,44 @@ const servers: Readonly<Record<string, () => Promise<Ask>>> = {
     const context = ({ headers }: { headers: Record<string, unknown> }) => ({ isAdmin: headers["x-admin"] === "true" });
     await app.register(mercurius, { schema, context: context as never });
     cachedHooks<Context>(app, cache, { allow });
-    return async (cached, isAdmin = true) => {
-      const payload = { query: "{ top }", extensions: { cached } };
+    return async (cached, isAdmin = true, query = "{ top }") => {
+      const payload = { query, extensions: { cached } };
       const headers = { "x-admin": String(isAdmin) };
       return (await app.inject({ method: "POST", url: "/graphql", headers, payload })).json();
     };
   },
 };
 
-describe.each(Object.entries(servers))(
-  "extensions.cached with another value than those known, under %s",
-  (name, start) => {
-    it("is reported to an allowed caller, and has no other effect", async () => {
-      const ask = await start();
-      const known = name === "Apollo Server" ? 'true, "BYPASS" or "REFRESH"' : "true";
-      for (const [value, given] of [
-        ["refresh", '"refresh"'],
-        [1, "1"],
-        [{ trace: true }, "an object"],
-      ]) {
-        const { data, extensions } = await ask(value);
-        expect(data).toEqual({ top: 1 });
-        expect(extensions?.cached).toEqual({
-          error: expect.stringContaining(`extensions.cached: expected ${known}, got ${given}`),
-        });
-      }
-      if (name !== "Apollo Server")
-        expect((await ask("REFRESH")).extensions?.cached).toEqual({
-          error:
-            'extensions.cached: expected true, got "REFRESH"; this server cannot override the cache by request, call cache.override(context, …)',
-        });
-    });
+describe.each(Object.entries(servers))("extensions.cached under %s", (name, start) => {
+  it("with another value than those known is reported to an allowed caller, and has no other effect", async () => {
+    const ask = await start();
+    const known = name === "Apollo Server" ? 'true, "BYPASS" or "REFRESH"' : "true";
+    for (const [value, given] of [
+      ["refresh", '"refresh"'],
+      [1, "1"],
+      [{ trace: true }, "an object"],
+    ]) {
+      const { data, extensions } = await ask(value);
+      expect(data).toEqual({ top: 1 });
+      expect(extensions?.cached).toEqual({
+        error: expect.stringContaining(`extensions.cached: expected ${known}, got ${given}`),
+      });
+    }
+    if (name !== "Apollo Server")
+      expect((await ask("REFRESH")).extensions?.cached).toEqual({
+        error:
+          'extensions.cached: expected true, got "REFRESH"; this server cannot override the cache by request, call cache.override(context, …)',
+      });
+  });
 
-    it("is not reported to other callers, nor to callers who request nothing", async () => {
-      const ask = await start();
-      expect((await ask("refresh", false)).extensions?.cached).toBeUndefined();
-      for (const nothing of [false, null, undefined]) expect((await ask(nothing)).extensions?.cached).toBeUndefined();
-    });
-  },
-);
+  it("reports what loaders did", async () => {
+    const ask = await start();
+    expect((await ask(true, true, "{ price }")).extensions?.cached).toEqual({ Price: { loaded: 1 } });
+  });
+
+  it("is absent for other callers, and for callers who request nothing", async () => {
+    const ask = await start();
+    expect((await ask("refresh", false)).extensions?.cached).toBeUndefined();
+    for (const nothing of [false, null, undefined]) expect((await ask(nothing)).extensions?.cached).toBeUndefined();
+  });
+});

@@ -1,7 +1,7 @@
 import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { describe, expect, it } from "vitest";
-import { openSite, SERVERS, type SiteOptions } from "./site.js";
+import { describe, expect, it, vi } from "vitest";
+import { type Context, openSite, SERVERS, type ServerName, type SiteOptions } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -14,21 +14,19 @@ const typeDefs = /* GraphQL */ `
   type Movie @cacheControl(maxAge: 600) { id: ID! title: String }
 `;
 
-interface Movie {
-  readonly id: number;
-  readonly title: string;
-}
-
-function open(server: SiteOptions["server"], options: Partial<SiteOptions> = {}, count = 3) {
+/** A site with loaders below its page. They are called with the first of `contexts`, if there is one. */
+function open(server: ServerName, options: Partial<SiteOptions> = {}, count = 3) {
   const titles = new Map<number, string>();
-  const loads: number[] = [];
-  let executions = 0;
-  const contexts: object[] = [];
+  const contexts: Context[] = [];
+  const seen: Context[] = [];
+  const state = { executions: 0, until: Promise.resolve() };
   const [reached, held] = [gate(), gate()];
+  const movie = (id: number) => ({ id, title: titles.get(id) ?? `Movie ${id}` });
   const resolvers = {
     Query: {
-      page: () => {
-        executions++;
+      page: async () => {
+        state.executions++;
+        await state.until;
         return {};
       },
       slow: async () => {
@@ -36,32 +34,30 @@ function open(server: SiteOptions["server"], options: Partial<SiteOptions> = {},
         await held.passed;
         return 1;
       },
-      movie: (_: unknown, { id }: { id: string }) => ({ id, title: titles.get(Number(id)) ?? `Movie ${id}` }),
+      movie: (_: unknown, { id }: { id: string }) => movie(Number(id)),
+      uncacheable: (_: unknown, __: unknown, context: Context) => seen.push(context),
     },
     Page: {
-      movies: (_: unknown, __: unknown, context: object) =>
+      movies: (_: unknown, __: unknown, context: Context) =>
         movies(contexts[0] ?? context).loadMany(Array.from({ length: count }, (___, id) => id)),
-      first: (_: unknown, __: unknown, context: object) => movies(context).load(0),
-      mine: (_: unknown, __: unknown, context: object) => mine(context).load(0),
+      first: (_: unknown, __: unknown, context: Context) => movies(context).load(0),
+      mine: (_: unknown, __: unknown, context: Context) => mine(context).load(0),
     },
   };
   const site = openSite({ typeDefs, resolvers, server, ...options });
-  const movies = site.cache.loader<number, Movie>({
-    name: "Movie",
-    maxAge: 60,
-    batch: async (ids) => {
-      loads.push(...ids);
-      return ids.map((id) => ({ id, title: titles.get(id) ?? `Movie ${id}` }));
-    },
-  });
-  const mine = site.cache.loader<number, string, { user?: string }>({
+  const batch = async (ids: readonly number[]) => ids.map(movie);
+  const movies = site.cache.loader({ name: "Movie", maxAge: 60, batch });
+  const mine = site.cache.loader<number, string>({
     name: "Mine",
     maxAge: 60,
     scope: "PRIVATE",
     batch: async (ids, { user }) => ids.map(() => user ?? "nobody"),
   });
-  return { ...site, titles, loads, contexts, reached, held, movies, executions: () => executions };
+  const executions = (): number => state.executions;
+  return { ...site, titles, contexts, seen, state, reached, held, movies, executions };
 }
+
+const MOVIES = "{ page { movies { title } } }";
 
 describe.each(SERVERS)("what a response is made of, on %s", (server) => {
   it.each([
@@ -91,31 +87,27 @@ describe.each(SERVERS)("what a response is made of, on %s", (server) => {
 
   it("includes what loaders have read in resolvers that are not cached", async () => {
     const { ask, cache, titles, executions } = open(server);
-    const query = "{ page { movies { title } } }";
-    await ask(query);
-    await ask(query);
+    for (const _ of [1, 2]) await ask(MOVIES);
     expect(executions()).toBe(1);
     titles.set(1, "Renamed");
     await cache.invalidate({ loader: "Movie", id: 1 });
-    expect((await ask(query)).data).toEqual({
+    expect((await ask(MOVIES)).data).toEqual({
       page: { movies: [{ title: "Movie 0" }, { title: "Renamed" }, { title: "Movie 2" }] },
     });
     await cache.invalidate({ loader: "Movie", id: 7 });
-    await ask(query);
+    await ask(MOVIES);
     expect(executions()).toBe(2);
     await cache.invalidate({ loader: "Movie" });
-    await ask(query);
+    await ask(MOVIES);
     expect(executions()).toBe(3);
   });
 
   it("includes the entries of a loader beyond those that have a tag each", async () => {
     const { ask, cache, executions } = open(server, {}, 300);
-    const query = "{ page { movies { title } } }";
-    await ask(query);
-    await ask(query);
+    for (const _ of [1, 2]) await ask(MOVIES);
     expect(executions()).toBe(1);
     await cache.invalidate({ loader: "Movie", id: 299 });
-    await ask(query);
+    await ask(MOVIES);
     expect(executions()).toBe(2);
   });
 
@@ -133,14 +125,68 @@ describe.each(SERVERS)("what a response is made of, on %s", (server) => {
   it("includes what a loader of another context has read meanwhile, as one that is made before the server copies the context", async () => {
     const { ask, cache, contexts, executions } = open(server);
     contexts.push({});
-    const query = "{ page { movies { title } } }";
-    await ask(query);
-    await ask(query);
+    for (const _ of [1, 2]) await ask(MOVIES);
     expect(executions()).toBe(1);
     await cache.invalidate({ loader: "Movie", id: 1 });
     contexts[0] = {};
-    await ask(query);
+    await ask(MOVIES);
     expect(executions()).toBe(2);
+  });
+
+  it("includes what was read with the context of a request that has ended, as by a DataLoader that serves all requests", async () => {
+    const { ask, cache, contexts, seen, executions } = open(server);
+    await ask("{ uncacheable }");
+    contexts.push(seen[0] as Context);
+    for (const _ of [1, 2]) await ask(MOVIES);
+    expect(executions()).toBe(1);
+    await cache.invalidate({ loader: "Movie", id: 1 });
+    await ask(MOVIES);
+    expect(executions()).toBe(2);
+  });
+
+  it("is executed by all requests at once when it is known that its response is refused every time", async () => {
+    const { ask, contexts, movies, state } = open(server);
+    contexts.push({});
+    await movies(contexts[0] as Context).load(1);
+    for (let round = 0; round < 3; round++) await ask(MOVIES);
+    const held = gate();
+    state.until = held.passed;
+    state.executions = 0;
+    const asked = [1, 2, 3].map(() => ask(MOVIES));
+    for (let turn = 0; turn < 20; turn++) await settle();
+    const { executions } = state;
+    held.open();
+    await Promise.all(asked);
+    expect(executions).toBe(3);
+  });
+
+  it.each<[string, object, (site: ReturnType<typeof openSite>) => Promise<unknown>]>([
+    ["is fresh for no longer than what a resolver has primed a loader with", {}, ({ clock }) => clock.advance(60_000)],
+    [
+      "is not stored if a primed id has no key, since no invalidation would reach it",
+      {
+        cacheKeyFn: () => {
+          throw new Error("no key");
+        },
+      },
+      ({ cache }) => cache.invalidate({ loader: "Version" }),
+    ],
+  ])("%s", async (_, options, outdate) => {
+    let version = 1;
+    const site = openSite({
+      typeDefs: `type Query { page: Page @cacheControl(maxAge: 600) } type Page @cacheControl(maxAge: 600) { version: Int }`,
+      resolvers: {
+        Query: { page: () => ({}) },
+        Page: { version: (_: unknown, __: unknown, context: Context) => versions(context).prime(1, version).load(1) },
+      },
+      server,
+    });
+    const batch = async (ids: readonly number[]) => ids.map(() => version);
+    const versions = site.cache.loader<number, number>({ name: "Version", maxAge: 10, batch, ...options });
+    await site.ask("{ page { version } }");
+    version = 2;
+    await outdate(site);
+    expect((await site.ask("{ page { version } }")).data).toEqual({ page: { version: 2 } });
   });
 
   it("is not known if a loader has read it before, so that such a response is not stored", async () => {
@@ -148,9 +194,7 @@ describe.each(SERVERS)("what a response is made of, on %s", (server) => {
     const context = {};
     contexts.push(context);
     await movies(context).load(1);
-    const query = "{ page { movies { title } } }";
-    await ask(query);
-    await ask(query);
+    for (const _ of [1, 2]) await ask(MOVIES);
     expect(executions()).toBe(2);
   });
 
@@ -172,15 +216,13 @@ describe.each(SERVERS)("what a response is made of, on %s", (server) => {
     const store = memoryStore({ clock });
     const { ask, executions } = open(server, { store, clock });
     const other = open("cache.execute", { store, clock });
-    const query = "{ page { movies { title } } }";
-    await ask(query);
-    await ask(query);
+    for (const _ of [1, 2]) await ask(MOVIES);
     expect(executions()).toBe(1);
     await other.cache.invalidate({ loader: "Movie", id: 1 });
-    await ask(query);
+    await ask(MOVIES);
     expect(executions()).toBe(2);
     await other.cache.invalidate({ loader: "Movie" });
-    await ask(query);
+    await ask(MOVIES);
     expect(executions()).toBe(3);
   });
 
@@ -191,9 +233,9 @@ describe.each(SERVERS)("what a response is made of, on %s", (server) => {
     await other.ask("mutation { __typename }").catch(() => undefined);
     await other.movies({}).load(1);
     const { ask, executions } = open(server, { store, clock });
-    await ask("{ page { movies { title } } }");
+    await ask(MOVIES);
     await other.cache.invalidate({ loader: "Movie", id: 1 });
-    await ask("{ page { movies { title } } }");
+    await ask(MOVIES);
     expect(executions()).toBe(2);
   });
 
@@ -210,5 +252,63 @@ describe.each(SERVERS)("what a response is made of, on %s", (server) => {
     held.open();
     expect((await asked).data).toMatchObject({ page: { first: { title: "Movie 0" } } });
     expect((await ask(query)).data).toMatchObject({ page: { first: { title: "Renamed" } } });
+  });
+
+  it("does not include an execution whose time is over", async () => {
+    let executions = 0;
+    const [reached, held] = [gate(), gate()];
+    const hung = async () => {
+      reached.open();
+      await held.passed;
+    };
+    const { ask, execute, clock } = openSite({
+      typeDefs: "type Query { hung: Int @cacheControl(maxAge: 600) page: Int @cacheControl(maxAge: 600) }",
+      resolvers: { Query: { hung, page: () => ++executions } },
+      server,
+      responses: { scope: "PUBLIC" },
+      cache: { loads: { loadTimeoutMs: 1_000 } },
+    });
+    const asked = ask("{ hung }");
+    await reached.passed;
+    await clock.advance(2_000);
+    const answers: unknown[] = [];
+    for (let nth = 0; nth < 3; nth++) answers.push(await execute("{ page }", {}, { scope: "PUBLIC" }));
+    held.open();
+    await asked;
+    expect(answers).toEqual([{ page: 1 }, { page: 1 }, { page: 1 }]);
+  });
+
+  it("is not stored as fresh if its value was softly invalidated while it was loaded for another request", async () => {
+    const source = { version: 1, loads: 0, hold: Promise.resolve() };
+    const rate = async (): Promise<number> => {
+      const { version } = source;
+      source.loads++;
+      await source.hold;
+      return version;
+    };
+    const { ask, cache } = openSite({
+      typeDefs: `type Query { rate: Int @cached(maxAge: 60, tags: ["Rate"]) @cacheControl(maxAge: 60) }`,
+      resolvers: { Query: { rate } },
+      server,
+    });
+    const loadGate = gate();
+    source.hold = loadGate.passed;
+    // Another operation loads the value, and the invalidation comes before this one asks for it.
+    const other = ask("{ other: rate }");
+    await vi.waitFor(() => expect(source.loads).toBe(1));
+    source.version = 2;
+    await cache.invalidateTags(["Rate"], { soft: true });
+    const first = ask("{ rate }");
+    for (let nth = 0; nth < 3; nth++) await settle();
+    loadGate.open();
+    expect((await first).data).toEqual({ rate: 1 });
+    await other;
+    await settle();
+    for (let nth = 0; nth < 3; nth++) {
+      await ask("{ rate }");
+      await settle();
+    }
+    expect((await ask("{ rate }")).data).toEqual({ rate: 2 });
+    expect(source.loads).toBe(2);
   });
 });

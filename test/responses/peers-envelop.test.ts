@@ -6,11 +6,10 @@
 import { settle } from "@graphql-cached/testing";
 import { GraphQLScalarType, getIntrospectionQuery } from "graphql";
 import { resultControl } from "graphql-cached";
-import { useCached } from "graphql-cached/yoga";
-import { createYoga, type Plugin } from "graphql-yoga";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { type Step, takeSteps } from "./peers.js";
-import { type Context, openSite, type SiteOptions } from "./site.js";
+import type { Plugin } from "graphql-yoga";
+import { describe, expect, it } from "vitest";
+import { again, type Peer, type Step, takeSteps } from "./peers.js";
+import { type Context, openSite, postYoga, type Site, type SiteOptions, yogaOf } from "./site.js";
 
 const [ANN, BOB, GUEST] = [{ user: "ann" }, { user: "bob" }, {}] as const;
 
@@ -30,18 +29,11 @@ function open(sdl: string, options: Partial<SiteOptions> = {}) {
     broken: () => {
       throw new Error("away");
     },
-    strict: () => null,
   };
   const query = Object.fromEntries(
     Object.keys(source)
       .filter((name) => new RegExp(`\\b${name}(\\([^)]*\\))?:`).test(sdl))
-      .map((name) => [
-        name,
-        () => {
-          executions++;
-          return source[name]?.();
-        },
-      ]),
+      .map((name) => [name, () => (executions++, source[name]?.())]),
   );
   const rename = (_: unknown, { id }: { id: string }) => {
     names.set(id, "Renamed");
@@ -64,35 +56,18 @@ function open(sdl: string, options: Partial<SiteOptions> = {}) {
 }
 
 /** Serves the schema of a site on a server of its own. Returns what sends it a request. */
-function serve(
-  { cache, schema }: Pick<ReturnType<typeof open>, "cache" | "schema">,
-  options: { readonly plugins?: readonly Plugin[]; readonly context?: (initial: object) => object } = {},
-) {
-  const { plugins = [], context = () => ({}) } = options;
-  const yoga = createYoga({
-    schema,
-    logging: false,
-    batching: true,
-    context,
-    plugins: [useCached(cache, { responses: { scope: "PRIVATE", guests: "PUBLIC" } }) as never, ...plugins],
-  });
-  onTestFinished(() => void yoga.dispose());
-  const post = async (body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<string> => {
-    const response = await yoga.fetch("http://kitchen/graphql", {
-      method: "POST",
-      headers: { "content-type": "application/json", ...headers },
-      body: JSON.stringify(body),
-    });
-    const text = await response.text();
-    await settle();
-    return text;
-  };
+function serve(site: Site, context: (initial: object) => object = () => ({})) {
+  const yoga = yogaOf(site, { batching: true, context, responses: { scope: "PRIVATE", guests: "PUBLIC" } });
   const get = async (query: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> => {
     const response = await yoga.fetch(`http://kitchen/graphql?query=${encodeURIComponent(query)}`, { headers });
     await settle();
     return response;
   };
-  return { post, get };
+  return { post: (body: unknown, headers?: Readonly<Record<string, string>>) => postYoga(yoga, body, headers), get };
+}
+
+async function expectSteps(site: Peer<Context>, expected: readonly Step<Context>[]): Promise<void> {
+  expect(await takeSteps(site, expected)).toEqual(expected);
 }
 
 describe("how long a response is kept", () => {
@@ -132,15 +107,7 @@ describe("how long a response is kept", () => {
       `type Query { recipes: [Recipe!]! @cached(maxAge: 20) } ${TYPES}`,
     ],
   ])("is the maxAge of %s", async (_, query, sdl) => {
-    const steps: readonly Step<Context>[] = [
-      [query, "executed"],
-      [query, "served"],
-      19,
-      [query, "served"],
-      2,
-      [query, "executed"],
-    ];
-    expect(await takeSteps(open(sdl), steps)).toEqual(steps);
+    await expectSteps(open(sdl), again(query, "executed served 19 served 2 executed"));
   });
 
   it.each([
@@ -168,38 +135,28 @@ describe("how long a response is kept", () => {
       `type Query { recipes: [Recipe!]! @cached(maxAge: 60) } ${hinted("type Cook", 0)}`,
     ],
   ])("is no time at all %s", async (_, query, sdl) => {
-    const steps: readonly Step<Context>[] = [
-      [query, "executed"],
-      [query, "executed"],
-    ];
     const { ask } = open(sdl);
     const traces = [await ask(query), await ask(query)].map(({ extensions }) => JSON.stringify(extensions));
     for (const trace of traces) expect(trace).not.toContain("responses");
-    if (!sdl.includes("@cached(")) expect(await takeSteps(open(sdl), steps)).toEqual(steps);
+    if (!sdl.includes("@cached(")) await expectSteps(open(sdl), again(query, "executed executed"));
   });
 
   it("is that of the field if its type says another, where the shorter one counts there", async () => {
     const sdl = `type Query { recipe: Recipe @cacheControl(maxAge: 60) } ${hinted("type Recipe")}`;
-    const steps: readonly Step<Context>[] = [[RECIPE, "executed"], 30, [RECIPE, "served"], 31, [RECIPE, "executed"]];
-    expect(await takeSteps(open(sdl), steps)).toEqual(steps);
+    await expectSteps(open(sdl), again(RECIPE, "executed 30 served 31 executed"));
   });
 
   it("is that of a field or union whatever the types behind it say, where the shortest one counts there", async () => {
     const query = "{ recipe { ... on Version { number } } }";
     const sdl = `type Query { recipe: Found @cacheControl(maxAge: 60) } union Found = Recipe | Version ${hinted("type Recipe", 0)}`;
-    const steps: readonly Step<Context>[] = [
-      [query, "executed"],
-      [query, "served"],
-    ];
-    expect(await takeSteps(open(sdl), steps)).toEqual(steps);
+    await expectSteps(open(sdl), again(query, "executed served"));
   });
 
   it("is never longer than `maxAge` of the options, in the place of a ttl for all", async () => {
     const site = open(`type Query { recipe: Recipe @cacheControl(maxAge: 60) } ${TYPES}`, {
       responses: { scope: "PRIVATE", guests: "PUBLIC", maxAge: 5 },
     });
-    const steps: readonly Step<Context>[] = [[RECIPE, "executed"], [RECIPE, "served"], 6, [RECIPE, "executed"]];
-    expect(await takeSteps(site, steps)).toEqual(steps);
+    await expectSteps(site, again(RECIPE, "executed served 6 executed"));
   });
 
   it("can be decided by the resolver of a cached field, in the place of onTtl", async () => {
@@ -209,13 +166,8 @@ describe("how long a response is kept", () => {
       return ++executions;
     };
     const { ask, clock } = open("type Query { count: Int @cached(maxAge: 60) }", { resolvers: { Query: { count } } });
-    const steps: readonly Step<Context>[] = [
-      ["{ count }", "executed"],
-      ["{ count }", "served"],
-      6,
-      ["{ count }", "executed"],
-    ];
-    expect(await takeSteps({ ask, clock, executions: () => executions }, steps)).toEqual(steps);
+    const site = { ask, clock, executions: () => executions };
+    await expectSteps(site, again("{ count }", "executed served 6 executed"));
   });
 
   it.each([
@@ -230,31 +182,6 @@ describe("how long a response is kept", () => {
 });
 
 describe("whose responses are kept", () => {
-  const COUNT = "{ count }";
-
-  it("each session has its own, and callers without a session share theirs", async () => {
-    const steps: readonly Step<Context>[] = [
-      [COUNT, "executed", ANN],
-      [COUNT, "served", ANN],
-      [COUNT, "executed", BOB],
-      [COUNT, "executed", GUEST],
-      [COUNT, "served", GUEST],
-      [COUNT, "served", BOB],
-    ];
-    expect(await takeSteps(open("type Query { count: Int @cacheControl(maxAge: 60) }"), steps)).toEqual(steps);
-  });
-
-  it("all sessions share those whose fields say that they are PUBLIC", async () => {
-    const steps: readonly Step<Context>[] = [
-      [COUNT, "executed", ANN],
-      [COUNT, "served", BOB],
-      [COUNT, "executed", GUEST],
-      [COUNT, "served", GUEST],
-    ];
-    const sdl = "type Query { count: Int @cacheControl(maxAge: 60, scope: PUBLIC) }";
-    expect(await takeSteps(open(sdl), steps)).toEqual(steps);
-  });
-
   const types = (recipe: string, title: string) => /* GraphQL */ `
     union Found = Recipe | Version
     interface Titled { title: String }
@@ -306,7 +233,7 @@ describe("whose responses are kept", () => {
         [query, "executed", BOB],
       ];
       for (const responses of [{ scope: "PRIVATE", guests: "PUBLIC" }, { scope: "PUBLIC" }] as const)
-        expect(await takeSteps(open(sdl, { responses }), steps), responses.scope).toEqual(steps);
+        await expectSteps(open(sdl, { responses }), steps);
     },
   );
 });
@@ -391,40 +318,6 @@ describe("what a mutation or a call invalidates", () => {
 });
 
 describe("what is stored, and what a hit is", () => {
-  it("responses are kept apart by variables", async () => {
-    const query = "query ($limit: Int!) { recipes(limit: $limit) { title } }";
-    const sdl =
-      "type Query { recipes(limit: Int!): [Recipe!]! @cached(maxAge: 60) } type Recipe { id: ID! title: String }";
-    const steps: readonly Step<Context>[] = [
-      [query, "executed", {}, { limit: 1 }],
-      [query, "served", {}, { limit: 1 }],
-      [query, "executed", {}, { limit: 2 }],
-    ];
-    expect(await takeSteps(open(sdl), steps)).toEqual(steps);
-  });
-
-  it("no response with errors is stored, and a valid one is after a request with wrong variables", async () => {
-    const sdl = /* GraphQL */ `
-      type Query {
-        count(of: Int!): Int @cacheControl(maxAge: 60)
-        broken: Int @cacheControl(maxAge: 60)
-        strict: Int! @cacheControl(maxAge: 60)
-      }
-    `;
-    const query = "query ($of: Int!) { count(of: $of) }";
-    const site = open(sdl);
-    for (const _ of [1, 2]) expect((await site.ask(query, {}, { of: null })).errors).toHaveLength(1);
-    const steps: readonly Step<Context>[] = [
-      [query, "executed", {}, { of: 1 }],
-      [query, "served", {}, { of: 1 }],
-      ["{ broken }", "executed"],
-      ["{ broken }", "executed"],
-      ["{ strict }", "executed"],
-      ["{ strict }", "executed"],
-    ];
-    expect(await takeSteps(site, steps)).toEqual(steps);
-  });
-
   it.each([
     ["without __typename", "{ recipe { ... on Recipe { title } ... on Cook { name } } }"],
     ["with __typename", "{ recipe { __typename ... on Recipe { id cook { __typename } } } }"],
@@ -449,35 +342,6 @@ describe("what is stored, and what a hit is", () => {
     const { ask } = open(sdl, { resolvers });
     for (const _ of [1, 2])
       expect((await ask("{ at words }")).data).toEqual({ at: "1970-01-01T00:00:00.000Z", words: ["a", "b"] });
-  });
-
-  it("the extensions of an execution are sent with it, and with hits only if `extensions` names them", async () => {
-    const executor: Plugin = {
-      onExecute({ executeFn, setExecuteFn }) {
-        setExecuteFn(async (args) => ({ ...(await executeFn(args)), extensions: { cost: 7 } }));
-      },
-    };
-    const sdl = "type Query { count: Int @cacheControl(maxAge: 60) }";
-    const sent: unknown[] = [];
-    for (const extensions of [[], ["cost"]]) {
-      const { cache, schema } = open(sdl);
-      const yoga = createYoga({
-        schema,
-        logging: false,
-        plugins: [executor, useCached(cache, { responses: { scope: "PUBLIC", extensions } }) as never],
-      });
-      onTestFinished(() => void yoga.dispose());
-      for (const _ of [1, 2]) {
-        const response = await yoga.fetch("http://kitchen/graphql", {
-          method: "POST",
-          headers: { "content-type": "application/json" },
-          body: JSON.stringify({ query: "{ count }" }),
-        });
-        await settle();
-        sent.push(((await response.json()) as { extensions?: unknown }).extensions);
-      }
-    }
-    expect(sent).toEqual([{ cost: 7 }, undefined, { cost: 7 }, { cost: 7 }]);
   });
 });
 
@@ -514,13 +378,11 @@ describe("beside other parts of a server", () => {
   it("`cache.override` in the context function keeps a request from the cache, in the place of `enabled`", async () => {
     const site = openCounted();
     let calls = 0;
-    const { post } = serve(site, {
-      context: (initial) => {
-        calls++;
-        // Not what the function returns: Yoga takes its properties over.
-        site.cache.override(initial, "BYPASS");
-        return {};
-      },
+    const { post } = serve(site, (initial) => {
+      calls++;
+      // Not what the function returns: Yoga takes its properties over.
+      site.cache.override(initial as Context, "BYPASS");
+      return {};
     });
     for (const _ of [1, 2]) await post({ query: "{ count }" });
     await site.ask("{ count }");
@@ -535,13 +397,7 @@ describe("beside other parts of a server", () => {
         return { onExecuteDone: () => void calls.push(`${name} end`) };
       },
     });
-    const { cache, schema } = openCounted();
-    const yoga = createYoga({
-      schema,
-      logging: false,
-      plugins: [logging("first"), useCached(cache, { responses: { scope: "PUBLIC" } }) as never, logging("last")],
-    });
-    onTestFinished(() => void yoga.dispose());
+    const yoga = yogaOf(openCounted(), { before: [logging("first")], after: [logging("last")] });
     for (const _ of [1, 2]) {
       await yoga.fetch("http://kitchen/graphql?query={count}");
       await settle();
@@ -572,19 +428,6 @@ describe("beside other parts of a server", () => {
     },
   );
 
-  it("each request of a batch has its own response, executed or stored", async () => {
-    const { post } = serve(openCounted());
-    const batch = ["{ a: count }", "{ b: count }", "{ a: count b: count }"].map((query) => ({ query }));
-    const texts = [await post(batch), await post(batch), await post(batch)];
-    expect(executions).toBe(4);
-    expect(new Set(texts).size).toBe(1);
-    expect((JSON.parse(texts[0] as string) as { data: object }[]).map(({ data }) => Object.keys(data))).toEqual([
-      ["a"],
-      ["b"],
-      ["a", "b"],
-    ]);
-  });
-
   it("If-None-Match of a client that has the response is answered with 304, whatever If-Modified-Since says, and errors have no ETag", async () => {
     const { get } = serve(openCounted());
     await get("{ count }");
@@ -595,14 +438,5 @@ describe("beside other parts of a server", () => {
     expect((await get("{ count }", known)).status).toBe(304);
     expect(executions).toBe(1);
     expect((await get("{ absent }", known)).headers.get("etag")).toBeNull();
-  });
-
-  it("a cache that is switched off is neither read nor written, in the place of a `cache` that returns nothing", async () => {
-    const { ask, cache } = openCounted();
-    cache.setMode("off");
-    for (const _ of [1, 2]) await ask("{ count }");
-    cache.setMode("on");
-    await ask("{ count }");
-    expect(executions).toBe(3);
   });
 });

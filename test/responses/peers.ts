@@ -12,6 +12,13 @@ export interface Peer<Context> {
   executions(): number;
 }
 
+/** Steps one after the other. */
+export const steps = <Context>(...given: readonly Step<Context>[]): readonly Step<Context>[] => given;
+
+/** Steps with one query: `outcomes` are words and seconds, as in "executed 5 served". */
+export const again = <Context>(query: string, outcomes: string): readonly Step<Context>[] =>
+  outcomes.split(" ").map((word) => (Number(word) > 0 ? Number(word) : [query, word as Outcome]));
+
 /** Takes the steps one after the other. Returns them with what has become of each question. */
 export async function takeSteps<Context>(
   peer: Peer<Context>,

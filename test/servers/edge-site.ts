@@ -1,13 +1,16 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { ApolloServer } from "@apollo/server";
+import { ApolloServer, type ApolloServerPlugin } from "@apollo/server";
+import { ApolloServerPluginLandingPageDisabled } from "@apollo/server/plugin/disabled";
+import { ApolloServerPluginDrainHttpServer } from "@apollo/server/plugin/drainHttpServer";
+import { startStandaloneServer } from "@apollo/server/standalone";
 import { expressMiddleware } from "@as-integrations/express5";
-import fastifyApollo from "@as-integrations/fastify";
+import fastifyApollo, { fastifyApolloDrainPlugin } from "@as-integrations/fastify";
 import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import express from "express";
-import fastify, { type FastifyInstance } from "fastify";
+import fastify from "fastify";
 import type { GraphQLSchema } from "graphql";
 import {
   applyCached,
@@ -31,23 +34,12 @@ import { HINTS } from "../responses/site.js";
 export interface Context {
   readonly user: string | undefined;
   readonly locale: string | undefined;
+  /** Sets a header of the response of Node.js. */
+  setCookie?(): void;
 }
 
-export interface Answer {
-  readonly body: { readonly data?: unknown; readonly errors?: readonly unknown[]; readonly extensions?: unknown };
-  readonly cacheControl: string | null;
-  readonly tags: readonly string[];
-  /** The header as it is. */
-  readonly surrogateKey: string | null;
-  readonly vary: string | null;
-}
-
-export type Ask = (
-  query: string,
-  headers?: Readonly<Record<string, string>>,
-  method?: "GET" | "POST" | "HEAD",
-  extensions?: object,
-) => Promise<Answer>;
+/** Who sets a cookie. A session does so when the headers are written. */
+export type CookieSetter = "later plugin" | "earlier middleware" | "resolver" | "session" | "later hook";
 
 export interface SiteOptions {
   readonly edge?: boolean | EdgeOptions;
@@ -56,26 +48,16 @@ export interface SiteOptions {
   readonly store?: Store;
   readonly clock?: FakeClock;
   readonly cache?: CacheOptions<Context>;
-  /** Of Apollo Server or Yoga. */
+  /** Of Apollo Server or Yoga, before that of the cache. */
   readonly plugins?: readonly unknown[];
+  readonly cookie?: CookieSetter;
+  /** Of Apollo Server. */
+  readonly hasLandingPage?: boolean;
+  /** Keeps the response of Express or Fastify out of the context of Apollo Server. */
+  readonly hidesResponse?: boolean;
+  /** Whether Mercurius has the hook of docs/edge.md for what is no response to an operation. */
+  readonly isDocumented?: boolean;
 }
-
-type Header = (name: string) => string | null | undefined;
-const contextOf = (header: Header): Context => ({
-  user: header("authorization") ?? header("x-user") ?? undefined,
-  locale: header("accept-language") ?? undefined,
-});
-const searchOf = (query: string, extensions: object | undefined): Record<string, string> => ({
-  query,
-  ...(extensions === undefined ? {} : { extensions: JSON.stringify(extensions) }),
-});
-const answerOf = (body: Answer["body"], header: Header): Answer => ({
-  body,
-  cacheControl: header("cache-control") ?? null,
-  tags: header("cache-tag")?.split(",") ?? [],
-  surrogateKey: header("surrogate-key") ?? null,
-  vary: header("vary") ?? null,
-});
 
 interface Started {
   readonly cache: Cache<Context>;
@@ -83,103 +65,156 @@ interface Started {
   readonly options: SiteOptions;
 }
 
-async function startApollo({ cache, schema, options }: Started): Promise<ApolloServer<Context>> {
-  const { edge = true, responses = false, allow } = options;
-  const plugin = cachedPlugin(cache, { edge, responses, allow });
+const COOKIE = ["set-cookie", "session=1"] as const;
+
+/** The next turn of the event loop, in which hooks that come earlier are over. */
+const later = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Fails for the user "nobody". */
+function contextOf(header: (name: string) => unknown): Context {
+  const user = (header("authorization") ?? header("x-user") ?? undefined) as string | undefined;
+  if (user === "nobody") throw new Error("unknown user");
+  return { user, locale: (header("accept-language") ?? undefined) as string | undefined };
+}
+const contextIn = (headers: object): Context => contextOf((name) => (headers as Record<string, unknown>)[name]);
+
+type Raw = Pick<ServerResponse, "setHeader" | "writeHead">;
+
+/** What layers around GraphQL do with the response before it is executed. Returns what its context has for them. */
+function useResponse(res: Raw, cookie: CookieSetter | undefined): Pick<Context, "setCookie"> {
+  if (cookie === "earlier middleware") res.setHeader(...COOKIE);
+  if (cookie === "session") {
+    const { writeHead } = res;
+    res.writeHead = ((...given: Parameters<typeof writeHead>) => {
+      res.setHeader(...COOKIE);
+      return writeHead.apply(res, given);
+    }) as typeof writeHead;
+  }
+  return cookie === "resolver" ? { setCookie: () => void res.setHeader(...COOKIE) } : {};
+}
+
+function apolloServer({ cache, schema, options }: Started, ...drain: ApolloServerPlugin<Context>[]) {
+  const { edge = true, responses = false, allow, cookie, plugins = [], hasLandingPage } = options;
+  const setting: ApolloServerPlugin<Context> = {
+    requestDidStart: async () => ({
+      async willSendResponse({ response }) {
+        await later();
+        response.http.headers.set(...COOKIE);
+      },
+    }),
+  };
   const server = new ApolloServer<Context>({
     schema,
-    plugins: [...((options.plugins ?? []) as never[]), plugin],
-    csrfPrevention: false,
+    plugins: [
+      ...(plugins as never[]),
+      cachedPlugin(cache, { edge, responses, allow }),
+      ...(hasLandingPage === true ? [] : [ApolloServerPluginLandingPageDisabled()]),
+      ...(cookie === "later plugin" ? [setting] : []),
+      ...drain,
+    ],
+    logger: { debug: later, info: later, warn: later, error: later },
   });
-  await server.start();
   onTestFinished(() => server.stop());
   return server;
 }
 
-const askFastify =
-  (app: FastifyInstance): Ask =>
-  async (query, headers = {}, method = "GET", extensions = undefined) => {
-    const how = method !== "POST" ? { query: searchOf(query, extensions) } : { payload: { query, extensions } };
-    const { headers: sent, body } = await app.inject({ method, url: "/graphql", headers, ...how });
-    return answerOf(JSON.parse(body || "{}") as Answer["body"], (name) => sent[name] as string | undefined);
-  };
+/** Listens on loopback until the test is over. Returns the URL. */
+async function listen(listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void (server.close(), server.closeAllConnections()));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/graphql`;
+}
 
-/** Serves a schema. */
+/** Each serves a schema, and returns the URL. */
 const servers = {
-  "Apollo Server": async (started: Started): Promise<Ask> => {
-    const server = await startApollo(started);
-    return async (query, headers = {}, method = "GET", extensions = undefined) => {
-      const given = new Map([["content-type", "application/json"], ...Object.entries(headers)]);
-      const { body, headers: sent } = await server.executeHTTPGraphQLRequest({
-        httpGraphQLRequest: {
-          method,
-          headers: given as never,
-          search: method === "GET" ? `?${new URLSearchParams(searchOf(query, extensions)).toString()}` : "",
-          body: method === "GET" ? undefined : { query, extensions },
-        },
-        context: async () => contextOf((name) => given.get(name)),
-      });
-      const text = body.kind === "complete" ? body.string : "{}";
-      return answerOf(JSON.parse(text) as Answer["body"], (name) => sent.get(name));
-    };
+  "Apollo Server": async (started: Started): Promise<string> => {
+    const { cookie } = started.options;
+    const { url } = await startStandaloneServer(apolloServer(started), {
+      listen: { port: 0, host: "127.0.0.1" },
+      context: async ({ req, res }) => ({
+        ...useResponse(res, cookie),
+        ...contextIn(req.headers),
+        ...(cookie === undefined ? {} : { res }),
+      }),
+    });
+    return new URL(url).origin;
   },
-  "Apollo Server on Express": async (started: Started): Promise<Ask> => {
-    const server = await startApollo(started);
+  "Apollo Server on Express": async (started: Started): Promise<string> => {
+    const { cookie, hidesResponse } = started.options;
+    const app = express();
+    const httpServer = createServer(app);
+    const server = apolloServer(started, ApolloServerPluginDrainHttpServer({ httpServer }));
+    await server.start();
+    app.use((_, res, next) => {
+      Object.assign(res.locals, useResponse(res, cookie));
+      next();
+    });
     const context = async ({ req, res }: { req: express.Request; res: express.Response }) => ({
-      ...contextOf((name) => req.headers[name] as string | undefined),
-      res,
+      ...contextIn(req.headers),
+      ...res.locals,
+      ...(hidesResponse === true ? {} : { res }),
     });
-    const app = express().use("/graphql", express.json(), expressMiddleware(server, { context }));
-    const httpServer = createServer(app).listen(0, "127.0.0.1");
-    await once(httpServer, "listening");
-    onTestFinished(() => void (httpServer.close(), httpServer.closeAllConnections()));
-    const url = `http://127.0.0.1:${(httpServer.address() as AddressInfo).port}/graphql`;
-    return async (query, headers = {}, method = "GET", extensions = undefined) => {
-      const search = method === "POST" ? "" : `?${new URLSearchParams(searchOf(query, extensions)).toString()}`;
-      const response = await fetch(`${url}${search}`, {
-        method,
-        headers: { "content-type": "application/json", ...headers },
-        ...(method === "POST" ? { body: JSON.stringify({ query, extensions }) } : {}),
-      });
-      const text = await response.text();
-      return answerOf(JSON.parse(text || "{}") as Answer["body"], (name) => response.headers.get(name));
-    };
+    app.use("/graphql", express.json(), expressMiddleware(server, { context }));
+    return listen(app);
   },
-  "Apollo Server on Fastify": async (started: Started): Promise<Ask> => {
-    const app = fastify();
-    onTestFinished(() => app.close());
-    const context = async ({ headers }: { headers: object }, reply: object) => ({
-      ...contextOf((name) => (headers as Record<string, string | undefined>)[name]),
-      reply,
+  "Apollo Server on Fastify": async (started: Started): Promise<string> => {
+    const { cookie, hidesResponse } = started.options;
+    const app = fastify({ forceCloseConnections: true });
+    const server = apolloServer(started, fastifyApolloDrainPlugin(app));
+    await server.start();
+    if (cookie === "later hook") app.addHook("onSend", async (_, reply) => void reply.header(...COOKIE));
+    await app.register(fastifyApollo(server), {
+      context: async ({ headers }, reply) => ({
+        ...useResponse(reply.raw, cookie),
+        ...contextIn(headers),
+        ...(hidesResponse === true ? {} : { reply }),
+      }),
     });
-    await app.register(fastifyApollo(await startApollo(started)), { context });
-    return askFastify(app);
+    return `${await app.listen({ port: 0, host: "127.0.0.1" })}/graphql`;
   },
-  "GraphQL Yoga": async ({ cache, schema, options }: Started): Promise<Ask> => {
-    const { edge = true, responses = false, allow } = options;
-    const context = ({ request }: { request: Request }) => contextOf((name) => request.headers.get(name));
-    const plugins = [...((options.plugins ?? []) as never[]), useCached(cache, { edge, responses, allow })];
-    const yoga = createYoga<object, Context>({ schema, logging: false, context: context as never, plugins });
-    onTestFinished(() => void yoga.dispose());
-    return async (query, headers = {}, method = "GET", extensions = undefined) => {
-      const search = new URLSearchParams(searchOf(query, extensions)).toString();
-      const url = `http://yoga/graphql${method === "GET" ? `?${search}` : ""}`;
-      const response = await yoga.fetch(url, {
-        method,
-        headers: { "content-type": "application/json", accept: "application/json", ...headers },
-        ...(method === "GET" ? {} : { body: JSON.stringify({ query, extensions }) }),
-      });
-      return answerOf((await response.json()) as Answer["body"], (name) => response.headers.get(name));
+  "GraphQL Yoga": async ({ cache, schema, options }: Started): Promise<string> => {
+    const { edge = true, responses = false, allow, cookie, plugins = [] } = options;
+    const setting = {
+      onResponse: async ({ response }: { response: Response }) => {
+        await later();
+        response.headers.append(...COOKIE);
+      },
     };
+    const yoga = createYoga<{ res: Raw }, Context>({
+      schema,
+      logging: false,
+      context: (({ request, res }: { request: Request; res: Raw }) => ({
+        ...useResponse(res, cookie),
+        ...contextOf((name) => request.headers.get(name)),
+      })) as never,
+      plugins: [
+        ...(plugins as never[]),
+        useCached(cache, { edge, responses, allow }),
+        ...(cookie === "later plugin" ? [setting] : []),
+      ],
+    });
+    return listen(yoga as never);
   },
-  Mercurius: async ({ cache, schema, options }: Started): Promise<Ask> => {
-    const app = fastify();
+  Mercurius: async ({ cache, schema, options }: Started): Promise<string> => {
+    const { edge = true, allow, cookie, isDocumented } = options;
+    const app = fastify({ forceCloseConnections: true });
     onTestFinished(() => app.close());
-    const context = ({ headers }: { headers: Record<string, string | undefined> }) =>
-      contextOf((name) => headers[name]);
-    await app.register(mercurius, { schema, context: context as never });
-    cachedHooks<Context>(app, cache, { edge: options.edge ?? true, allow: options.allow });
-    return askFastify(app);
+    const additionalRouteOptions = {
+      onSend: async (_: unknown, reply: { hasHeader(name: string): boolean; header(...given: string[]): unknown }) =>
+        void (reply.hasHeader("cache-control") || reply.header("cache-control", "no-store")),
+    };
+    await app.register(mercurius, {
+      schema,
+      ...((isDocumented === true ? { additionalRouteOptions } : {}) as object),
+      context: (({ headers }: { headers: object }, { raw }: { raw: Raw }) => ({
+        ...useResponse(raw, cookie),
+        ...contextIn(headers),
+      })) as never,
+    });
+    cachedHooks<Context>(app, cache, { edge, allow });
+    if (cookie === "later plugin") app.addHook("onSend", async (_, reply) => void reply.header(...COOKIE));
+    return `${await app.listen({ port: 0, host: "127.0.0.1" })}/graphql`;
   },
 };
 export type ServerName = keyof typeof servers;
@@ -214,11 +249,33 @@ export async function openSite(
     }),
     cache,
   );
-  const serve = await servers[server]({ cache, schema, options });
-  const ask: Ask = async (...request) => {
-    const answer = await serve(...request);
+  const url = await servers[server]({ cache, schema, options });
+  const ask = async (
+    query: string,
+    headers: Readonly<Record<string, string>> = {},
+    method: "GET" | "POST" | "HEAD" = "GET",
+    extensions?: object,
+  ) => {
+    const given = { query, ...(extensions === undefined ? {} : { extensions: JSON.stringify(extensions) }) };
+    const response = await fetch(method === "POST" ? url : `${url}?${new URLSearchParams(given).toString()}`, {
+      method,
+      headers: { accept: "application/json", "content-type": "application/json", ...headers },
+      ...(method === "POST" ? { body: JSON.stringify({ query, extensions }) } : {}),
+    });
+    const body = JSON.parse((await response.text()) || "{}") as {
+      data?: unknown;
+      errors?: unknown[];
+      extensions?: unknown;
+    };
     await settle();
-    return answer;
+    const { headers: sent } = response;
+    return {
+      body,
+      cacheControl: sent.get("cache-control"),
+      tags: sent.get("cache-tag")?.split(",") ?? [],
+      surrogateKey: sent.get("surrogate-key"),
+      vary: sent.get("vary"),
+    };
   };
-  return { cache, clock, schema, lines, served, ask };
+  return { cache, clock, schema, lines, served, ask, url };
 }

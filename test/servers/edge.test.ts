@@ -5,7 +5,7 @@ import { appendToClock } from "../../src/core/store/clock-log.js";
 import { overrideStore } from "../support/override-store.js";
 import { withoutMessages } from "../support/without-messages.js";
 import { redisWorld } from "../support/world.js";
-import { type Context, openSite, SERVERS, type SiteOptions } from "./edge-site.js";
+import { type Context, openSite, SERVERS, type ServerName, type SiteOptions } from "./edge-site.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -47,9 +47,12 @@ const resolvers = {
 };
 const purgingInto =
   (purged: string[]) =>
-  (event: CacheEvent): void => {
-    if (event.name === "invalidation.finished") purged.push(...event.tags);
-  };
+  (event: CacheEvent): void =>
+    void (event.name === "invalidation.finished" && purged.push(...event.tags));
+/** The resolvers with another one for `plain`, or for several fields. */
+const withFields = (fields: object) => ({ ...resolvers, Query: { ...resolvers.Query, ...fields } });
+const openTwo = async (server: ServerName, of: object, options: SiteOptions) =>
+  [await openSite(server, typeDefs, of, options), await openSite(server, typeDefs, of, options)] as const;
 const MOVIE = "{ movie(id: 7) { title } }";
 const EDGE = "max-age=0, s-maxage=60, stale-while-revalidate=30, public";
 const PRIVATE = "max-age=0, private";
@@ -74,10 +77,7 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
       openSite(
         server,
         typeDefs,
-        {
-          ...resolvers,
-          Query: { ...resolvers.Query, plain: (_: unknown, __: unknown, context: object) => read(context) },
-        },
+        withFields({ plain: (_: unknown, __: unknown, context: object) => read(context) }),
         options,
       );
     const query = "{ movie(id: 7) { title } plain }";
@@ -95,6 +95,12 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     ])("is for all if %s", async (_, options) => {
       const { ask } = await openWith(({ locale }) => `in ${locale}`, options);
       expect((await ask(query, { "accept-language": "de" })).cacheControl).toContain("public");
+    });
+
+    it("is private if it reads another property of an object than the one that a header decides", async () => {
+      const edge = { contextHeaders: { "$context.locale.language": "Accept-Language" } };
+      const { ask } = await openWith(({ locale }) => String((locale as { name?: string } | undefined)?.name), { edge });
+      expect((await ask(query, { "accept-language": "de" })).cacheControl).not.toContain("public");
     });
 
     it("is for all who are not signed in if it depends on that alone", async () => {
@@ -123,7 +129,7 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     ]);
   });
 
-  it("lets a CDN keep a response for as long as the least fresh part of it is fresh", async () => {
+  it("lets a CDN keep a response for as many whole seconds as the least fresh part of it is fresh", async () => {
     const { ask, clock } = await open();
     await ask(MOVIE);
     await clock.advance(15_000);
@@ -131,13 +137,9 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     const { cacheControl, tags } = await ask("{ movie(id: 7) { title director { name } } }");
     expect(cacheControl).toBe("max-age=0, s-maxage=40, public");
     expect(tags.length).toBeGreaterThan(5);
-  });
-
-  it("rounds the time for which a CDN may keep a response down", async () => {
-    const { ask, clock } = await open();
-    await ask(MOVIE);
+    // Rounded down.
     await clock.advance(400);
-    expect((await ask(MOVIE)).cacheControl).toBe("max-age=0, s-maxage=59, stale-while-revalidate=30, public");
+    expect((await ask(MOVIE)).cacheControl).toBe("max-age=0, s-maxage=44, stale-while-revalidate=30, public");
   });
 
   it("leaves a stale response to the origin", async () => {
@@ -174,8 +176,7 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
       context.user = "alice";
       return "plain";
     };
-    const late = { ...resolvers, Query: { ...resolvers.Query, plain } };
-    const { ask } = await openSite(server, typeDefs, late);
+    const { ask } = await openSite(server, typeDefs, withFields({ plain }));
     const { body, cacheControl, tags } = await ask("{ movie(id: 7) { title } plain }");
     expect(body.errors).toBeUndefined();
     expect([cacheControl, tags]).toEqual([PRIVATE, []]);
@@ -220,7 +221,7 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
 
   it("is not to be kept by any cache if a part of it was invalidated while it was executed", async () => {
     const { passed, open: go } = gate();
-    const slow = { ...resolvers, Query: { ...resolvers.Query, plain: () => passed.then(() => "plain") } };
+    const slow = withFields({ plain: () => passed.then(() => "plain") });
     const { ask, cache } = await openSite(server, typeDefs, slow);
     const answer = ask("{ movie(id: 7) { title } plain }");
     await settle();
@@ -238,11 +239,10 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
         maxAge: 60,
         scope: "PRIVATE",
       });
-      const slow = { ...resolvers.Query, plain: () => passed.then(() => "plain") };
-      return {
-        ...resolvers,
-        Query: { ...slow, broken: (_: unknown, __: unknown, context: Context) => mine(context).load("1") },
-      };
+      return withFields({
+        plain: () => passed.then(() => "plain"),
+        broken: (_: unknown, __: unknown, context: Context) => mine(context).load("1"),
+      });
     };
     const { ask, lines } = await openSite(
       server,
@@ -312,9 +312,8 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
       context.reply?.header("set-cookie", "session=1");
       return "plain";
     };
-    const withCookie = { ...resolvers, Query: { ...resolvers.Query, plain } };
     const plugins = [server.startsWith("Apollo") ? ofApollo : ofYoga];
-    const { ask } = await openSite(server, typeDefs, withCookie, { plugins });
+    const { ask } = await openSite(server, typeDefs, withFields({ plain }), { plugins });
     const { body, cacheControl, tags } = await ask("{ movie(id: 7) { title } plain }");
     expect(body.errors).toBeUndefined();
     expect([cacheControl, tags]).toEqual(["private, no-store", []]);
@@ -365,29 +364,29 @@ describe("at the edge, stored responses", () => {
 });
 
 describe("at the edge, stored responses that several wait for", () => {
-  it.each([
-    ["Apollo Server", "of one process"],
-    ["Apollo Server", "of two processes"],
-    ["GraphQL Yoga", "of one process"],
-    ["GraphQL Yoga", "of two processes"],
-  ] as const)("have the tags of what they are made of behind %s, for all requests %s", async (server, where) => {
-    const { passed, open: go } = gate();
-    const clock = new FakeClock();
-    const options = { responses: true, clock, store: memoryStore({ clock }), cache: { prefix: "shared" } };
-    const slow = { ...resolvers, Query: { ...resolvers.Query, plain: () => passed.then(() => "plain") } };
-    const here = await openSite(server, typeDefs, slow, options);
-    const there = where === "of one process" ? here : await openSite(server, typeDefs, slow, options);
-    const query = "{ movie(id: 7) { title } plain }";
-    const asking = [here.ask(query), there.ask(query), here.ask(query)];
-    await settle();
-    go();
-    await settle();
-    await clock.advance(1_000);
-    const answers = await Promise.all(asking);
-    const [tag] = here.cache.edgeTags(["Movie:7"]);
-    for (const { cacheControl, tags } of answers)
-      expect([/s-maxage/.test(String(cacheControl)), tags.includes(String(tag))]).toEqual([true, true]);
-  });
+  const PLACES = ["of one process", "of two processes"] as const;
+  const STORING = ["Apollo Server", "GraphQL Yoga"] as const;
+  it.each(STORING.flatMap((server) => PLACES.map((where) => [server, where] as const)))(
+    "have the tags of what they are made of behind %s, for all requests %s",
+    async (server, where) => {
+      const { passed, open: go } = gate();
+      const clock = new FakeClock();
+      const options = { responses: true, clock, store: memoryStore({ clock }), cache: { prefix: "shared" } };
+      const slow = withFields({ plain: () => passed.then(() => "plain") });
+      const here = await openSite(server, typeDefs, slow, options);
+      const there = where === "of one process" ? here : await openSite(server, typeDefs, slow, options);
+      const query = "{ movie(id: 7) { title } plain }";
+      const asking = [here.ask(query), there.ask(query), here.ask(query)];
+      await settle();
+      go();
+      await settle();
+      await clock.advance(1_000);
+      const answers = await Promise.all(asking);
+      const [tag] = here.cache.edgeTags(["Movie:7"]);
+      for (const { cacheControl, tags } of answers)
+        expect([/s-maxage/.test(String(cacheControl)), tags.includes(String(tag))]).toEqual([true, true]);
+    },
+  );
 });
 
 describe("at the edge, an older response in the place of one with errors", () => {
@@ -397,8 +396,8 @@ describe("at the edge, an older response in the place of one with errors", () =>
       if (fails) throw new Error("down");
       return "plain";
     };
-    const failing = { ...resolvers, Query: { ...resolvers.Query, plain } };
-    const { ask, clock } = await openSite(server, typeDefs, failing, { responses: { staleIfError: 600 } });
+    const options = { responses: { staleIfError: 600 } };
+    const { ask, clock } = await openSite(server, typeDefs, withFields({ plain }), options);
     const query = "{ movie(id: 7) { title } plain }";
     for (const _ of [1, 2]) await ask(query);
     await clock.advance(95_000);
@@ -420,37 +419,6 @@ describe("at the edge, behind Yoga", () => {
     const { ask } = await openSite("GraphQL Yoga", typeDefs, resolvers, { plugins: [failing] });
     expect(await ask(MOVIE)).toMatchObject({ body: { data: null }, cacheControl: "no-store", tags: [] });
   });
-
-  it("a response of which another plugin replaces the data is not kept", async () => {
-    const replacing = {
-      onExecute: () => ({
-        onExecuteDone: ({ setResult }: { setResult(result: object): void }) => setResult({ data: { movie: "own" } }),
-      }),
-    };
-    const options = { plugins: [replacing], responses: true };
-    const { ask, served } = await openSite("GraphQL Yoga", typeDefs, resolvers, options);
-    for (const _ of [1, 2, 3])
-      expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: "no-store", tags: [] });
-    expect(served.at(-1)).toBe("hit");
-  });
-});
-
-describe("at the edge, behind Apollo Server", () => {
-  it("a response of which another plugin replaces the data is private", async () => {
-    const replacing = {
-      requestDidStart: async () => ({
-        willSendResponse: async ({ response }: { response: { body: { singleResult: { data: unknown } } } }) => {
-          response.body.singleResult.data = { movie: "own" };
-        },
-      }),
-    };
-    const { ask } = await openSite("Apollo Server", typeDefs, resolvers, { plugins: [replacing] });
-    expect(await ask(MOVIE)).toMatchObject({
-      body: { data: { movie: "own" } },
-      cacheControl: "private, no-store",
-      tags: [],
-    });
-  });
 });
 
 describe("at the edge, behind Mercurius", () => {
@@ -469,10 +437,7 @@ describe("at the edge, what other processes invalidate", () => {
       const store = memoryStore({ clock });
       const cache = { prefix: "memory", memory: { maxStalenessMs: 2_000 } };
       const options = { store, clock, responses, cache };
-      const [here, there] = [
-        await openSite("Apollo Server", typeDefs, resolvers, options),
-        await openSite("Apollo Server", typeDefs, resolvers, options),
-      ];
+      const [here, there] = await openTwo("Apollo Server", resolvers, options);
       for (const _ of [1, 2, 3, 4, 5]) await here.ask(MOVIE);
       await there.cache.invalidateTags(["Movie:7"]);
       const { body, cacheControl } = await here.ask(MOVIE);
@@ -492,12 +457,9 @@ describe.each(SERVERS)("at the edge, behind %s, what another process invalidates
       await held.passed;
       return [];
     };
-    const holding = { ...resolvers, Query: { ...resolvers.Query, movies } };
+    const holding = withFields({ movies });
     const options = { store, clock, cache: { prefix: "memory", memory: { maxStalenessMs: 2_000 } } };
-    const [here, there] = [
-      await openSite(server, typeDefs, holding, options),
-      await openSite(server, typeDefs, holding, options),
-    ];
+    const [here, there] = await openTwo(server, holding, options);
     const query = "{ movie(id: 7) { title } movies(count: 1) { id } }";
     for (const _ of [1, 2, 3]) await here.ask(query);
     await here.cache.invalidate({ coordinate: "Query.movies" });
@@ -520,12 +482,9 @@ describe.each(SERVERS)("at the edge, behind %s, what another process invalidates
       await held.passed;
       return "plain";
     };
-    const slow = { ...resolvers, Query: { ...resolvers.Query, plain } };
+    const slow = withFields({ plain });
     const options = { store, clock, cache: { prefix: "rewound" } };
-    const [here, there] = [
-      await openSite(server, typeDefs, slow, options),
-      await openSite(server, typeDefs, slow, options),
-    ];
+    const [here, there] = await openTwo(server, slow, options);
     await clock.advance(10_000);
     await there.cache.invalidateTags(["unrelated"]);
     const asked = here.ask("{ movie(id: 7) { title } plain }");
@@ -561,10 +520,8 @@ describe("at the edge, on Redis", () => {
     const { store, prefix } = await redisWorld();
     const purged: string[] = [];
     const options = { cache: { prefix, storage: { storeTimeoutMs: 1_000 }, onEvent: purgingInto(purged) } };
-    const [here, there] = [
-      await openSite("Apollo Server", typeDefs, resolvers, { ...options, store: store() }),
-      await openSite("Apollo Server", typeDefs, resolvers, { ...options, store: store() }),
-    ];
+    const open = () => openSite("Apollo Server", typeDefs, resolvers, { ...options, store: store() });
+    const [here, there] = [await open(), await open()];
     const answers = [await here.ask(MOVIE), await there.ask(MOVIE)];
     expect(answers[1]?.tags).toEqual(answers[0]?.tags);
     for (const { cacheControl } of answers) expect(cacheControl).toMatch(/^max-age=0, s-maxage=\d+, .*public$/);
@@ -587,5 +544,35 @@ describe("at the edge, mistakes in the option", () => {
     [{ maxTag: 5 }, "did you mean `maxTags`?"],
   ])("%j is refused", async (edge, message) => {
     await expect(openSite("Apollo Server", typeDefs, resolvers, { edge: edge as never })).rejects.toThrow(message);
+  });
+});
+
+const HINTED = "type Query { movie: String @cached(maxAge: 60) @cacheControl(maxAge: 60) }";
+const UNHINTED = "type Query { movie: String @cached(maxAge: 60) }";
+
+async function linesOf(server: ServerName, sdl: string, options: SiteOptions): Promise<string[]> {
+  const lines: string[] = [];
+  const log = (line: string): void => void (line.includes("`edge`") && lines.push(line));
+  const cache = { logger: { info: log, warn: log }, ...options.cache };
+  const { ask } = await openSite(server, sdl, { Query: { movie: () => "Metropolis" } }, { ...options, cache });
+  for (const _ of [1, 2]) await ask("{ movie }");
+  return lines;
+}
+
+describe.each(SERVERS)("at the edge, %s says once at its start", (server) => {
+  it("that nothing purges what is invalidated", async () => {
+    const lines = await linesOf(server, HINTED, { cache: { onEvent: undefined } });
+    expect(lines).toEqual([expect.stringMatching(/^graphql-cached: \w+: `edge`: .*invalidation\.finished.*`onEvent`/)]);
+  });
+
+  it("nothing where a listener may purge, and without the option", async () => {
+    expect(await linesOf(server, HINTED, {})).toEqual([]);
+    expect(await linesOf(server, UNHINTED, { edge: false, cache: { onEvent: undefined } })).toEqual([]);
+  });
+
+  it("that nothing has a lifetime, if it has no @cacheControl that its server wants", async () => {
+    expect(await linesOf(server, UNHINTED, {})).toEqual(
+      server.startsWith("Apollo") ? [expect.stringMatching(/`edge`: expected @cacheControl\(maxAge:\)/)] : [],
+    );
   });
 });

@@ -1,11 +1,11 @@
-import { gate, settle } from "@graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { GraphQLSchema } from "graphql";
-import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import { applyCached, type Cache, memoryStore } from "graphql-cached";
 import { useCached } from "graphql-cached/yoga";
-import { createYoga } from "graphql-yoga";
 import { describe, expect, it, vi } from "vitest";
-import { knowOperations } from "../responses/site.js";
+import { type Context, openSite, postYoga, yogaOf } from "../responses/site.js";
+import { listen, schemaOf } from "../support/listen.js";
 import { until } from "../support/redis-lab.js";
 import { serverContract } from "./contract.js";
 
@@ -18,28 +18,19 @@ describe("two processes of yoga on one Redis", () => {
 });
 
 describe("the Yoga plugin", () => {
-  const typeDefs = [cachedTypeDefs, "type Query { top: Int @cached(maxAge: 60) }"];
-  const serve = (cache: Cache, top: () => unknown) =>
-    createYoga({
-      schema: applyCached(makeExecutableSchema({ typeDefs, resolvers: { Query: { top } } }), cache),
-      plugins: [useCached(cache, { allow: () => true })],
-    });
-  const post = (body: object): RequestInit => ({
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
-  });
+  const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
 
   it("waits for loads in progress when the server is disposed, and leaves the cache open", async () => {
-    const cache = createCache({ defaultScope: "PUBLIC" });
     const loadGate = gate();
     let loads = 0;
-    const yoga = serve(cache, async () => {
+    const top = async () => {
       loads++;
       await loadGate.passed;
       return 7;
-    });
-    const answer = yoga.fetch("http://shop/graphql", post({ query: "{ top }" }));
+    };
+    const site = openSite({ typeDefs, resolvers: { Query: { top } } });
+    const yoga = yogaOf(site, { responses: false });
+    const answer = postYoga(yoga, { query: "{ top }" });
     await until("the load runs", () => loads === 1);
     let isDisposed = false;
     const disposal = Promise.resolve(yoga.dispose()).then(() => {
@@ -49,41 +40,24 @@ describe("the Yoga plugin", () => {
     expect(isDisposed).toBe(false);
     loadGate.open();
     await disposal;
-    expect(await (await answer).json()).toEqual({ data: { top: 7 } });
-    await expect(cache.invalidate({ coordinate: "Query.top" })).resolves.toBeUndefined();
-    await cache.close();
+    expect(JSON.parse(await answer)).toEqual({ data: { top: 7 } });
+    await expect(site.cache.invalidate({ coordinate: "Query.top" })).resolves.toBeUndefined();
   });
 
   it("does not take the field of another schema for one that lost its resolver", async () => {
-    const lines: string[] = [];
-    const cache = createCache({
-      defaultScope: "PUBLIC",
-      logger: { info: () => undefined, warn: (line) => void lines.push(line) },
-    });
-    applyCached(
-      makeExecutableSchema({
-        typeDefs: [cachedTypeDefs, "type Query { top: Int @cached(maxAge: 60) }"],
-        resolvers: { Query: { top: () => 7 } },
-      }),
-      cache,
-    );
+    const { cache, lines } = openSite({ typeDefs, resolvers: { Query: { top: () => 7 } } });
     const schema = makeExecutableSchema({
       typeDefs: "type Query { top: Int }",
       resolvers: { Query: { top: () => 8 } },
     });
-    const yoga = createYoga({ schema, plugins: [useCached(cache)] });
+    const yoga = yogaOf({ cache, schema }, { responses: false });
     for (let request = 0; request < 2; request++)
-      expect(await (await yoga.fetch("http://shop/graphql", post({ query: "{ top }" }))).json()).toEqual({
-        data: { top: 8 },
-      });
+      expect(await postYoga(yoga, { query: "{ top }" })).toBe('{"data":{"top":8}}');
     expect(lines).toEqual([]);
-    await yoga.dispose();
-    await cache.close();
   });
 
   it("keeps other extensions and leaves incremental responses unchanged", async () => {
-    const cache = createCache({ defaultScope: "PUBLIC" });
-    const { onExecute } = useCached(cache, { allow: () => true });
+    const { onExecute } = useCached(listen().cache, { allow: () => true });
     const hooks = onExecute({ args: { contextValue: { params: { extensions: { cached: true } } } } });
     const done = hooks?.onExecuteDone;
     const set: unknown[] = [];
@@ -93,26 +67,24 @@ describe("the Yoga plugin", () => {
     await done?.({ result: { initialResult: { data: {} }, subsequentResults: (async function* () {})() }, setResult });
     expect(set).toEqual([{ data: {}, extensions: { cost: 1, cached: {} } }]);
     expect(onExecute({ args: {} })).toBeUndefined();
-    await cache.close();
   });
 
   it("shares the entries of deferred fields with all other responses, and lets no cache keep the response", async () => {
     let loads = 0;
-    const cache = createCache({ defaultScope: "PUBLIC" });
-    const sdl = /* GraphQL */ `
-      directive @defer(if: Boolean, label: String) on FRAGMENT_SPREAD | INLINE_FRAGMENT
-      type Query { movie: Movie }
-      type Movie { title: String stars: Int @cached(maxAge: 60, key: []) }
-    `;
-    const resolvers = { Query: { movie: () => ({ title: "Alien" }) }, Movie: { stars: () => ++loads } };
-    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers });
-    const yoga = createYoga({ schema: applyCached(schema, cache), plugins: [useCached(cache, { allow: () => true })] });
-    const ask = (query: string, accept: string): Promise<Response> | Response => {
-      const { headers, ...rest } = post({ query, extensions: { cached: true } });
-      return yoga.fetch("http://shop/graphql", { ...rest, headers: { ...(headers as object), accept } });
-    };
+    const site = openSite({
+      typeDefs: `
+        directive @defer(if: Boolean, label: String) on FRAGMENT_SPREAD | INLINE_FRAGMENT
+        type Query { movie: Movie }
+        type Movie { title: String stars: Int @cached(maxAge: 60, key: []) }`,
+      resolvers: { Query: { movie: () => ({ title: "Alien" }) }, Movie: { stars: () => ++loads } },
+    });
+    const yoga = yogaOf(site, { responses: false });
     for (let nth = 0; nth < 2; nth++) {
-      const response = await ask("{ movie { title ... @defer { stars } } }", "multipart/mixed");
+      const response = await yoga.fetch("http://shop/graphql", {
+        method: "POST",
+        headers: { "content-type": "application/json", accept: "multipart/mixed" },
+        body: JSON.stringify({ query: "{ movie { title ... @defer { stars } } }", extensions: { cached: true } }),
+      });
       expect(response.headers.get("content-type")).toContain("multipart/mixed");
       expect(response.headers.get("cache-control")).toBeNull();
       const parts = (await response.text()).split("---").flatMap((part) => /\{.*\}/s.exec(part)?.[0] ?? []);
@@ -123,37 +95,38 @@ describe("the Yoga plugin", () => {
       ]);
       await settle();
     }
-    const whole = await ask("{ movie { title stars } }", "application/json");
-    expect(await whole.json()).toMatchObject({
+    const whole = await postYoga(yoga, { query: "{ movie { title stars } }", extensions: { cached: true } });
+    expect(JSON.parse(whole)).toMatchObject({
       data: { movie: { stars: 1 } },
       extensions: { cached: { "Movie.stars": { hit: 1 } } },
     });
     expect(loads).toBe(1);
-    await cache.close();
   });
 
   it("reads for each event of a subscription what another process has invalidated since the event before", async () => {
     let loads = 0;
-    const store = memoryStore();
-    const cache = createCache({ defaultScope: "PUBLIC", store, prefix: "events" });
-    const other = createCache({ defaultScope: "PUBLIC", store, prefix: "events" });
     const read = gate();
-    const sdl =
-      "type Query { movie: Movie } type Subscription { rated: Movie } type Movie { stars: Int @cached(maxAge: 60, key: []) }";
     const subscribe = async function* () {
       yield { rated: {} };
       await read.passed;
-      await other.invalidate({ coordinate: "Movie.stars" });
+      await other.cache.invalidate({ coordinate: "Movie.stars" });
       yield { rated: {} };
     };
-    const resolvers = { Subscription: { rated: { subscribe } }, Movie: { stars: () => ++loads } };
-    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers });
-    applyCached(schema, other);
-    const yoga = createYoga({ schema: applyCached(schema, cache), plugins: [useCached(cache)] });
-    const { headers, ...rest } = post({ query: "subscription { rated { stars } }" });
+    const clock = new FakeClock();
+    const shared = {
+      typeDefs:
+        "type Query { movie: Movie } type Subscription { rated: Movie } type Movie { stars: Int @cached(maxAge: 60, key: []) }",
+      resolvers: { Subscription: { rated: { subscribe } }, Movie: { stars: () => ++loads } },
+      clock,
+      store: memoryStore({ clock }),
+      cache: { prefix: "events" },
+    };
+    const [site, other] = [openSite(shared), openSite(shared)];
+    const yoga = yogaOf(site, { responses: false });
     const response = await yoga.fetch("http://shop/graphql", {
-      ...rest,
-      headers: { ...(headers as object), accept: "text/event-stream" },
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "text/event-stream" },
+      body: JSON.stringify({ query: "subscription { rated { stars } }" }),
     });
     let text = "";
     const decoder = new TextDecoder();
@@ -162,20 +135,11 @@ describe("the Yoga plugin", () => {
       if (text.includes('"stars":1')) read.open();
     }
     expect([...text.matchAll(/"stars":(\d)/g)].map(([, stars]) => stars)).toEqual(["1", "2"]);
-    await Promise.all([cache.close(), other.close()]);
   });
 
   it("stores a response although an event of a subscription is read with a PRIVATE field meanwhile", async () => {
-    knowOperations();
     const { passed, open } = gate();
     let pages = 0;
-    const cache = createCache({ defaultScope: "PUBLIC", identify: () => "ann" });
-    const typeDefs = /* GraphQL */ `
-      type Query { page: Page @cached(maxAge: 60) }
-      type Page { title: String }
-      type Subscription { rated: Movie }
-      type Movie { id: ID mine: Int @cached(maxAge: 60, scope: PRIVATE) }
-    `;
     const page = async () => {
       pages++;
       await passed;
@@ -184,74 +148,56 @@ describe("the Yoga plugin", () => {
     const subscribe = async function* () {
       yield { rated: { id: 7 } };
     };
-    const schema = makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, typeDefs],
+    const site = openSite({
+      typeDefs: `
+        type Query { page: Page @cached(maxAge: 60) }
+        type Page { title: String }
+        type Subscription { rated: Movie }
+        type Movie { id: ID mine: Int @cached(maxAge: 60, scope: PRIVATE) }`,
       resolvers: { Query: { page }, Subscription: { rated: { subscribe } }, Movie: { mine: () => 1 } },
+      cache: { identify: () => "ann" },
     });
-    const plugins = [useCached(cache, { responses: true, allow: () => true })];
-    const yoga = createYoga({ schema: applyCached(schema, cache), plugins });
-    const ask = async () =>
-      (
-        await yoga.fetch("http://shop/graphql", post({ query: "{ page { title } }", extensions: { cached: true } }))
-      ).json();
+    const yoga = yogaOf(site);
+    const ask = () => postYoga(yoga, { query: "{ page { title } }", extensions: { cached: true } });
     const first = ask();
     await settle();
-    const { headers, ...rest } = post({ query: "subscription { rated { mine } }" });
-    const accept = { ...(headers as object), accept: "text/event-stream" };
-    const events = await yoga.fetch("http://shop/graphql", { ...rest, headers: accept });
-    expect(await events.text()).toContain('"mine":1');
+    const query = "subscription { rated { mine } }";
+    expect(await postYoga(yoga, { query }, { accept: "text/event-stream" })).toContain('"mine":1');
     open();
     await first;
-    await settle();
-    expect(await ask()).toMatchObject({ extensions: { cached: { responses: { hit: 1 } } } });
+    expect(JSON.parse(await ask())).toMatchObject({ extensions: { cached: { responses: { hit: 1 } } } });
     expect(pages).toBe(1);
-    await yoga.dispose();
-    await cache.close();
   });
 
   it("checks each schema once of a server that has one for each request", async () => {
-    const cache = createCache({ defaultScope: "PUBLIC" });
+    const { cache } = listen<object>();
     const schemas = [1, 2].map((n) =>
-      applyCached(
-        makeExecutableSchema({
-          typeDefs: [cachedTypeDefs, "type Query { n: Int @cached(maxAge: 60) }"],
-          resolvers: { Query: { n: () => n } },
-        }),
-        cache,
-      ),
+      applyCached(schemaOf("type Query { n: Int @cached(maxAge: 60) }", { Query: { n: () => n } }), cache),
     );
     let asked = 0;
-    const yoga = createYoga({ schema: () => schemas[asked++ % 2] as GraphQLSchema, plugins: [useCached(cache)] });
-    const ask = async () => (await yoga.fetch("http://shop/graphql", post({ query: "{ n }" }))).json();
+    const schema = () => schemas[asked++ % 2] as GraphQLSchema;
+    const yoga = yogaOf({ cache, schema: schema as never }, { own: [useCached(cache)] });
+    const ask = () => postYoga(yoga, { query: "{ n }" });
     for (let nth = 0; nth < 4; nth++) await ask();
-    const walks = schemas.map((schema) => vi.spyOn(schema, "getTypeMap"));
+    const walks = schemas.map((one) => vi.spyOn(one, "getTypeMap"));
     for (let nth = 0; nth < 4; nth++) await ask();
     for (const walk of walks) expect(walk).not.toHaveBeenCalled();
-    await yoga.dispose();
-    await cache.close();
   });
 
   it.each(["Price", "constructor", "__proto__"])(
     "reports what a loader named %s did in extensions.cached",
     async (name) => {
-      const cache = createCache<object>({ defaultScope: "PUBLIC" });
-      const prices = cache.loader({ name, maxAge: 60, batch: async (ids: readonly number[]) => ids });
-      const schema = makeExecutableSchema({
+      const site = openSite({
         typeDefs: "type Query { price: Int }",
-        resolvers: { Query: { price: (_, __, context) => prices(context).load(7) } },
+        resolvers: (cache: Cache<Context>) => {
+          const prices = cache.loader({ name, maxAge: 60, batch: async (ids: readonly number[]) => ids });
+          return { Query: { price: (_: unknown, __: unknown, context: Context) => prices(context).load(7) } };
+        },
       });
-      const yoga = createYoga({
-        schema: applyCached(schema, cache),
-        plugins: [useCached(cache, { allow: () => true })],
-      });
-      const answer = await yoga.fetch(
-        "http://shop/graphql",
-        post({ query: "{ price }", extensions: { cached: true } }),
-      );
+      const yoga = yogaOf(site, { responses: false });
       const cached = Object.fromEntries([[name, { loaded: 1 }]]);
-      expect(await answer.json()).toEqual({ data: { price: 7 }, extensions: { cached } });
-      await yoga.dispose();
-      await cache.close();
+      const answer = await postYoga(yoga, { query: "{ price }", extensions: { cached: true } });
+      expect(JSON.parse(answer)).toEqual({ data: { price: 7 }, extensions: { cached } });
     },
   );
 });

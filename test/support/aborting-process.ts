@@ -40,21 +40,11 @@ async function fetchNumber(path: string, signal: AbortSignal | undefined): Promi
   return Number(await response.text());
 }
 
-/** The time begins when the service has been asked, however busy the machine is. */
-async function fetchWithLimit(path: string): Promise<number> {
-  const controller = new AbortController();
-  const response = await fetch(UPSTREAM + path, { signal: controller.signal });
-  AbortSignal.timeout(300).onabort = ({ target }) => controller.abort((target as AbortSignal).reason);
-  return Number(await response.text());
-}
-
 const typeDefs = `type Query {
   "Passes on the signal of the request, which is wrong, but common."
   careless(id: ID!): Int @cached(maxAge: 600)
   "Passes on the signal of the load."
   careful(id: ID!): Int @cached(maxAge: 600)
-  "Has a time limit of its own."
-  limited(id: ID!): Int @cached(maxAge: 600)
 }`;
 const resolvers = {
   Query: {
@@ -62,7 +52,6 @@ const resolvers = {
       fetchNumber(`/careless/${id}`, context.request?.signal ?? context.signal),
     careful: (_: unknown, { id }: { id: string }, __: Context, info: Info) =>
       fetchNumber(`/careful/${id}`, info.getAbortSignal?.()),
-    limited: (_: unknown, { id }: { id: string }) => fetchWithLimit(`/limited/${id}`),
   },
 };
 
@@ -72,8 +61,7 @@ const cache = createCache<Context>({
   prefix: PREFIX,
   // High enough that a slow reply on a busy machine does not become a miss.
   storage: { storeTimeoutMs: 5_000 },
-  // The test ends the back-off.
-  loads: { abortSignal: ({ signal }) => signal, errorBackoffMs: 600_000 },
+  loads: { abortSignal: ({ signal }) => signal },
   privacy: { warnOnContextReads: false },
 });
 const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);

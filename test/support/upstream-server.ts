@@ -3,8 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 
 /**
- * A slow service that GraphQL servers fetch from. It answers a path once the test releases it, but
- * sends the headers for paths below /limited at once.
+ * A slow service that GraphQL servers fetch from. It answers a path once the test releases it.
  */
 export interface Upstream {
   readonly url: string;
@@ -38,7 +37,6 @@ export async function startUpstream(): Promise<Upstream> {
     response.on("close", () => {
       if (!response.writableFinished) row.hangUps++;
     });
-    if (url.startsWith("/limited/")) response.flushHeaders();
     if (row.isReleased) end();
     else row.waiting.add(end);
   };

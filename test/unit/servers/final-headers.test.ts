@@ -98,3 +98,10 @@ it.each([undefined, {}, { res: null }, { res: "a response" }, { reply: { raw: { 
     expect(JSON.stringify(context)).toBe(before);
   },
 );
+
+it("keeps what other layers have in Vary beside a header whose name ends like it", () => {
+  const headers = new Headers({ "cache-control": KEPT, vary: "Accept, X-Origin", "content-type": JSON_TYPE });
+  const res = { getHeader: (name: string) => (name === "Vary" ? "Origin" : undefined) };
+  decideLast(headers, { method: "GET", accept: undefined, status: 200, context: { res } });
+  expect(headers.get("vary")?.split(", ")).toContain("Origin");
+});

@@ -1,8 +1,6 @@
-import { ApolloServer } from "@apollo/server";
 import { gate, settle } from "@graphql-cached/testing";
-import { cachedPlugin } from "graphql-cached/apollo";
-import { expect, it, onTestFinished } from "vitest";
-import { openSite } from "./site.js";
+import { expect, it } from "vitest";
+import { apolloOf, type Context, openSite } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -23,18 +21,11 @@ async function openBatches() {
         await state.until;
         return "slow";
       },
-      mine: (_: unknown, __: unknown, { user }: { user?: string }) => user,
+      mine: (_: unknown, __: unknown, { user }: Context) => user,
     },
   };
-  const { cache, schema } = openSite({ typeDefs, resolvers, server: "cache.execute" });
-  const apollo = new ApolloServer({
-    schema,
-    plugins: [cachedPlugin(cache as never, { responses: true })],
-    csrfPrevention: false,
-    allowBatchedHttpRequests: true,
-  });
+  const apollo = apolloOf(openSite({ typeDefs, resolvers }), { csrfPrevention: false, allowBatchedHttpRequests: true });
   await apollo.start();
-  onTestFinished(() => apollo.stop());
   const ask = async (queries: string[], user?: string) => {
     const { headers, body } = await apollo.executeHTTPGraphQLRequest({
       httpGraphQLRequest: {
@@ -43,7 +34,7 @@ async function openBatches() {
         search: "",
         body: queries.map((query) => ({ query })),
       },
-      context: async () => ({ user }),
+      context: async () => ({ user }) as Context,
     });
     await settle();
     return { control: headers.get("cache-control"), text: (body as { string: string }).string };
@@ -51,16 +42,17 @@ async function openBatches() {
   return { state, ask };
 }
 
-it("a batch of Apollo Server stores each of its responses, whichever ends first", async () => {
+it("a batch of Apollo Server stores each of its responses once, whichever ends first, and sends them as they were", async () => {
   const { state, ask } = await openBatches();
   const held = gate();
-  state.until = held.passed as Promise<unknown>;
-  const first = ask(["{ quick }", "{ slow }"]);
+  state.until = held.passed;
+  const queries = ["{ quick }", "{ slow }", "{ slow }", "{ a: slow }"];
+  const first = ask(queries);
   for (let turn = 0; turn < 10; turn++) await settle();
   held.open();
-  await first;
-  await ask(["{ quick }", "{ slow }"]);
-  expect(state.executions).toBe(1);
+  const { text } = await first;
+  expect((await ask(queries)).text).toBe(text);
+  expect(state.executions).toBe(2);
 });
 
 it("a batch of Apollo Server says no more of caches than its narrowest response, hit or miss", async () => {
