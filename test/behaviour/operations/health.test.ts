@@ -22,13 +22,7 @@ describe("cache.health", () => {
       store: {
         name: "memory",
         nodes: [
-          {
-            node: "",
-            isReachable: true,
-            replyMs: 0,
-            breaker: { state: "CLOSED", since: null },
-            lastFailure: null,
-          },
+          { node: "", isReachable: true, replyMs: 0, breaker: { state: "CLOSED", since: null }, lastFailure: null },
         ],
       },
       unconfirmedInvalidations: { count: 0, since: null },
@@ -47,13 +41,7 @@ describe("cache.health", () => {
     await clock.advance(100);
     expect(await health).toMatchObject({
       status: "unavailable",
-      reasons: [
-        {
-          code: "STORE_UNREACHABLE",
-          node: "",
-          message: expect.stringContaining("no reply within 100 ms"),
-        },
-      ],
+      reasons: [{ code: "STORE_UNREACHABLE", node: "", message: expect.stringContaining("no reply within 100 ms") }],
       store: { nodes: [{ isReachable: false, replyMs: null, lastFailure: { message: expect.any(String) } }] },
     });
     chaos.mode = undefined;

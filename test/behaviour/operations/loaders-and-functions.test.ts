@@ -157,10 +157,7 @@ describe.each(Object.entries(WORLDS))("on %s", (_, makeWorld) => {
         const process = start(world, { identify });
         const source = SOURCES[kind](
           process.cache,
-          async (id, context) => {
-            loads.push(`${id} of ${context?.userId}`);
-            return `${id} of ${context?.userId}`;
-          },
+          async (id, context) => (loads.push(`${id} of ${context?.userId}`), `${id} of ${context?.userId}`),
           { scope: "PRIVATE" },
         );
         return { ...process, ...source, loads };
@@ -249,13 +246,18 @@ describe.each(Object.entries(WORLDS))("on %s", (_, makeWorld) => {
 });
 
 describe.each(KINDS)("a %s", (kind) => {
-  const createOn = (mode: "throws" | "hangs" | undefined, policy: object = {}) => {
+  let version = 0;
+  const createOn = (
+    mode: "throws" | "hangs" | undefined,
+    policy: object = {},
+    load: (id: string) => Promise<string> = async (id) => `${id} ${++version}`,
+  ) => {
+    version = 0;
     const clock = new FakeClock();
     const store = chaosStore(memoryStore({ clock }));
     store.chaos.mode = mode;
     const process: Process = memoryWorld(() => store).process("type Query { unused: Int }", {}, { testing: { clock } });
-    let version = 0;
-    const source = SOURCES[kind](process.cache as unknown as Cache<Viewer>, async (id) => `${id} ${++version}`, policy);
+    const source = SOURCES[kind](process.cache as unknown as Cache<Viewer>, load, policy);
     return { ...process, ...source, clock, chaos: store.chaos };
   };
 
@@ -280,23 +282,11 @@ describe.each(KINDS)("a %s", (kind) => {
   });
 
   it("serves an expired value when the source fails (P5)", async () => {
-    const clock = new FakeClock();
-    const process = memoryWorld(() => memoryStore({ clock })).process(
-      "type Query { unused: Int }",
-      {},
-      {
-        testing: { clock },
-      },
-    );
     let fails = false;
-    const { read } = SOURCES[kind](
-      process.cache as unknown as Cache<Viewer>,
-      async (id) => {
-        if (fails) throw new Error("away");
-        return id;
-      },
-      { staleIfError: 60 },
-    );
+    const { read, clock } = createOn(undefined, { staleIfError: 60 }, async (id) => {
+      if (fails) throw new Error("away");
+      return id;
+    });
     await read("a");
     fails = true;
     await clock.advance(61_000);

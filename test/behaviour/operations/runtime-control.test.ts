@@ -21,12 +21,9 @@ function fakeWorld() {
   const clock = new FakeClock();
   const store = chaosStore(memoryStore({ clock }));
   const source = new Source();
+  const world = memoryWorld(() => store);
   const start = (options: CacheOptions<never> = {}, typeDefs = FIELD): Process =>
-    source.start(
-      memoryWorld(() => store),
-      { prefix: "modes", testing: { clock }, ...options },
-      typeDefs,
-    );
+    source.start(world, { prefix: "modes", testing: { clock }, ...options }, typeDefs);
   const storeReads = (): number => store.chaos.calls.get("read") ?? 0;
   return { clock, store, source, start, storeReads };
 }
@@ -199,20 +196,14 @@ describe("the mode off", () => {
   });
 
   it("keeps values in memory from being served", async () => {
-    const clock = new FakeClock();
-    const inner = chaosStore(memoryStore({ clock }));
-    const source = new Source();
-    const process = source.start(
-      memoryWorld(() => inner),
-      { memory: { maxStalenessMs: 2_000 }, testing: { clock } },
-    );
+    const { source, start, storeReads } = fakeWorld();
+    const process = start({ memory: { maxStalenessMs: 2_000 } });
     const things = process.cache.loader<number, number>({
       name: "Thing",
       maxAge: 60,
       batch: async (ids) => ids.map(() => source.version),
     });
     const readBoth = async (): Promise<unknown[]> => [await read(process), await things({}).load(1)];
-    const storeReads = (): number => inner.chaos.calls.get("read") ?? 0;
     for (const _ of [1, 2, 3]) {
       await readBoth();
       await settle();

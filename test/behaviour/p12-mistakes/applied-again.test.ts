@@ -1,6 +1,6 @@
 import { settle } from "@graphql-cached/testing";
 import { type GraphQLSchema, graphql } from "graphql";
-import { applyCached, CachedError, createCache, memoryStore } from "graphql-cached";
+import { applyCached, type Cache, CachedError, createCache, memoryStore } from "graphql-cached";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { listen, schemaOf } from "../../support/listen.js";
 import { overrideStore } from "../../support/override-store.js";
@@ -8,6 +8,7 @@ import { overrideStore } from "../../support/override-store.js";
 const batch = async (ids: readonly number[]) => ids;
 const topOf = (top: () => unknown, type = "Int"): GraphQLSchema =>
   schemaOf(`type Query { top(id: ID): ${type} @cached(maxAge: 60) }`, { Query: { top } });
+const apply = (cache: Cache, top: () => unknown, type?: string): GraphQLSchema => applyCached(topOf(top, type), cache);
 const TOP = { coordinate: "Query.top", args: { id: 1 } };
 const read = async (schema: GraphQLSchema): Promise<unknown> => {
   const { data, errors } = await graphql({ schema, source: "{ top(id: 1) }", contextValue: {} });
@@ -63,14 +64,7 @@ describe("a schema or loader that is given to a cache again", () => {
 
   it("is accepted by a cache of another evaluation of this package, as a development server makes them", async () => {
     const { cache } = listen();
-    expect(
-      await read(
-        applyCached(
-          topOf(() => 1),
-          cache,
-        ),
-      ),
-    ).toBe(1);
+    expect(await read(apply(cache, () => 1))).toBe(1);
     vi.resetModules();
     const other = await import("graphql-cached");
     expect(other.createCache).not.toBe(createCache);
@@ -84,10 +78,7 @@ describe("a schema or loader that is given to a cache again", () => {
       ),
     ).toBe(2);
     // Recognises what the other copy has wrapped.
-    const applied = applyCached(
-      topOf(() => 1),
-      cache,
-    );
+    const applied = apply(cache, () => 1);
     expect(() => other.applyCached(applied, other.createCache({ defaultScope: "PUBLIC" }))).toThrow(
       "reads through another cache",
     );
@@ -112,15 +103,9 @@ describe("a schema or loader that is given to a cache again", () => {
 
   it("is accepted if its fields have equal rules and shapes: the later resolvers load what is not stored", async () => {
     const { cache } = listen();
-    const before = applyCached(
-      topOf(() => 1),
-      cache,
-    );
+    const before = apply(cache, () => 1);
     expect(await read(before)).toBe(1);
-    const after = applyCached(
-      topOf(() => 2),
-      cache,
-    );
+    const after = apply(cache, () => 2);
     expect(await read(after)).toBe(1);
     await cache.invalidate(TOP);
     expect([await read(after), await read(before)]).toEqual([2, 2]);
@@ -128,15 +113,9 @@ describe("a schema or loader that is given to a cache again", () => {
 
   it("is accepted if its fields have another shape, keeps their entries apart, and is invalidated with them", async () => {
     const { cache } = listen();
-    const number = applyCached(
-      topOf(() => 1),
-      cache,
-    );
+    const number = apply(cache, () => 1);
     let text = "a";
-    const string = applyCached(
-      topOf(() => text, "String"),
-      cache,
-    );
+    const string = apply(cache, () => text, "String");
     expect([await read(number), await read(string), await read(number)]).toEqual([1, "a", 1]);
     text = "b";
     expect(await read(string)).toBe("a");
@@ -159,10 +138,8 @@ describe("a schema or loader that is given to a cache again", () => {
       const sdl = `type Query { top(id: ID, lang: String): Int @cached(maxAge: 60${key}) }`;
       return applyCached(schemaOf(sdl, { Query: { top: () => state.value } }), cache);
     };
-    const [own, foreign] = [0, 1].map(() => listen({ prefix: "forms", store })) as [
-      ReturnType<typeof listen>,
-      ReturnType<typeof listen>,
-    ];
+    const shared = { prefix: "forms", store };
+    const [own, foreign] = [listen(shared), listen(shared)];
     const byId = ', key: ["$args.id"]';
     // Invalidations use the keys of the last one.
     const [other, last] = [apply(byId, own), apply("", own)];

@@ -140,10 +140,7 @@ describe("a mistake in a schema", () => {
   it("is reported by itself if it is the only one", () => {
     expect(
       errorOf(() => applyCached(schemaOf("type Query { a: Int @cached(maxAge: -1) }"), listen().cache)),
-    ).toMatchObject({
-      code: "CACHED_POLICY_INVALID",
-      message: `@cached on \`Query.a\`: ${seconds("maxAge", "-1")}`,
-    });
+    ).toMatchObject({ code: "CACHED_POLICY_INVALID", message: `@cached on \`Query.a\`: ${seconds("maxAge", "-1")}` });
   });
 });
 

@@ -180,12 +180,7 @@ it("a logger that throws neither fails a mutation that has succeeded nor keeps i
       type Film { id: ID }
       type Mutation { change: Film @invalidates(tags: ["Count", "Film:{$result.id}"]) }
     `,
-    {
-      Query: { count: () => ++loads },
-      Mutation: {
-        change: () => Object.defineProperty({}, "id", { get: fails() }),
-      },
-    },
+    { Query: { count: () => ++loads }, Mutation: { change: () => Object.defineProperty({}, "id", { get: fails() }) } },
     { logger: { info: () => undefined, warn: fails() } },
   );
   await dataOf(ask("{ count }"));
@@ -332,4 +327,18 @@ it("schemas of one cache in which a field has different types do not share its l
     { data: { film: { title: "Heat" } }, errors: undefined },
     { data: { film: { year: 1995 } }, errors: undefined },
   ]);
+});
+
+it("a batch function gets ids that cannot be changed outside of production", async () => {
+  const changes: readonly ((ids: number[]) => unknown)[] = [
+    (ids) => ids.reverse(),
+    (ids) => ids.pop(),
+    (ids) => ids.push(1),
+  ];
+  for (const change of changes)
+    for (const maxAge of [60, 0]) {
+      const batch = async (ids: readonly number[]) => change(ids as number[]) as number[];
+      const films = cacheWith().loader({ name: "Film", maxAge, batch });
+      for (const result of await films({}).loadMany([3, 1])) expect(result).toBeInstanceOf(TypeError);
+    }
 });

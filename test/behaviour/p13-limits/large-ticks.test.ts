@@ -1,5 +1,5 @@
 import { gate } from "@graphql-cached/testing";
-import { createCache, memoryStore } from "graphql-cached";
+import { type Cache, createCache, memoryStore } from "graphql-cached";
 import { jsonCodec } from "graphql-cached/codec";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
@@ -8,6 +8,10 @@ import { overrideStore } from "../../support/override-store.js";
 const KEYS = Array.from({ length: 64 }, (_, id) => id);
 const VALUE_BYTES = 1_000_000;
 const MIB = 1024 * 1024;
+
+const TEXT = "x".repeat(VALUE_BYTES);
+const textsOf = (cache: Cache) =>
+  cache.loader({ name: "Text", maxAge: 60, batch: async (ids: readonly number[]) => ids.map(() => TEXT) });
 
 describe("a tick that loads many large values", () => {
   it("encodes a few of them in each turn of the event loop", async () => {
@@ -26,16 +30,11 @@ describe("a tick that loads many large values", () => {
       },
     };
     const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore({ maxBytes: 256 * MIB }), codec });
-    const text = "x".repeat(VALUE_BYTES);
-    const texts = cache.loader({
-      name: "Text",
-      maxAge: 60,
-      batch: async (ids: readonly number[]) => ids.map(() => text),
-    });
+    const texts = textsOf(cache);
     setImmediate(nextTurn);
     const loaded = await texts({}).loadMany(KEYS);
     isOver = true;
-    expect(loaded.every((value) => value === text)).toBe(true);
+    expect(loaded.every((value) => value === TEXT)).toBe(true);
     expect(turns.reduce((sum, bytes) => sum + bytes)).toBeGreaterThanOrEqual(KEYS.length * VALUE_BYTES);
     // The turns of the test and of the cache do not begin together, so that one may see the work of two.
     expect(Math.max(...turns)).toBeLessThan(12 * MIB);
@@ -72,12 +71,7 @@ describe("a tick that loads many large values", () => {
       storage: { storeTimeoutMs: 20_000, compressAboveBytes: 8 * MIB },
       onEvent: (event) => void (event.name === "write.finished" && finished.push(event.isStored)),
     });
-    const text = "x".repeat(VALUE_BYTES);
-    const texts = cache.loader({
-      name: "Text",
-      maxAge: 60,
-      batch: async (ids: readonly number[]) => ids.map(() => text),
-    });
+    const texts = textsOf(cache);
     await texts({}).loadMany(KEYS);
     await expect.poll(() => stored.length).toBeGreaterThan(0);
     packed = 0;

@@ -165,7 +165,6 @@ describe("a small request", () => {
     const clock = new FakeClock();
     const world = memoryWorld(() => memoryStore({ clock }));
     let loads = 0;
-    const logged: string[] = [];
     const process = world.process(
       INVALIDATING,
       {
@@ -186,10 +185,7 @@ describe("a small request", () => {
           },
         },
       },
-      {
-        testing: { clock },
-        logger: { info: () => undefined, warn: (line: string) => logged.push(line) },
-      } as never,
+      { testing: { clock } } as never,
       { entityTags: true } as never,
     );
     /** Returns how many of these are loaded. */
@@ -201,7 +197,7 @@ describe("a small request", () => {
     };
     const subjectsOf = (): number =>
       process.events.reduce((sum, event) => sum + (event.name === "invalidation.finished" ? event.tags.length : 0), 0);
-    return { ...process, clock, logged, loadsOf, subjectsOf };
+    return { ...process, clock, logged: process.warnings, loadsOf, subjectsOf };
   }
   const OTHERS = "{ other untagged }";
 

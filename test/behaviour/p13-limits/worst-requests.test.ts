@@ -110,12 +110,18 @@ interface WorstRequest {
   readonly rules?: readonly ValidationRule[];
 }
 
+const WITHOUT_OVERLAPS = specifiedRules.filter((rule) => rule !== OverlappingFieldsCanBeMergedRule);
+
 /** Returns as many parts as fit. */
 function parts(bytes: number, part: (nth: number) => string): string {
   const all: string[] = [];
   for (let length = 0; length < bytes; length += (all.at(-1) as string).length + 1) all.push(part(all.length));
   return all.join(" ");
 }
+/** A query of as many parts as fit. */
+const querying = (part: (nth: number) => string, bytes = 100_000): WorstRequest => ({
+  source: `{ ${parts(bytes, part)} }`,
+});
 const many = (count: number, part: (nth: number) => string): string =>
   Array.from({ length: count }, (_, nth) => part(nth)).join(" ");
 const ids = (count: number): string[] => Array.from({ length: count }, (_, nth) => String(nth));
@@ -126,16 +132,16 @@ const fragments = Array.from({ length: 60 }, (_, nth) => {
 });
 
 it.each<[string, WorstRequest]>([
-  ["aliases of one value", { source: `{ ${parts(100_000, (n) => `a${n}: item(id: 1) { id }`)} }` }],
-  ["aliases of a large value", { source: `{ ${parts(100_000, (n) => `a${n}: item(id: 1) { text }`)} }` }],
-  ["aliases whose keys have a selection", { source: `{ ${parts(100_000, (n) => `a${n}: selected { id }`)} }` }],
+  ["aliases of one value", querying((n) => `a${n}: item(id: 1) { id }`)],
+  ["aliases of a large value", querying((n) => `a${n}: item(id: 1) { text }`)],
+  ["aliases whose keys have a selection", querying((n) => `a${n}: selected { id }`)],
   ["aliases below a cached field", { source: `{ item(id: 1) { ${parts(100_000, (n) => `a${n}: id`)} } }` }],
   [
     "names below a cached field",
     {
       source: `{ item(id: 1) { ${parts(70_000, () => "id text")} } }`,
       // It compares names with each other, or, in newer versions, refuses so many.
-      rules: specifiedRules.filter((rule) => rule !== OverlappingFieldsCanBeMergedRule),
+      rules: WITHOUT_OVERLAPS,
     },
   ],
   [
@@ -169,28 +175,18 @@ it.each<[string, WorstRequest]>([
 
 /** Here, each alias, object or property is something of its own to the cache: a key, an entry, a part of a key. */
 it.each<[string, number, (size: number) => WorstRequest]>([
-  [
-    "of aliases with keys of their own",
-    9,
-    (size) => ({ source: `{ ${parts(100_000 * size, (n) => `a${n}: item(id: ${n}) { id }`)} }` }),
-  ],
+  ["of aliases with keys of their own", 9, (size) => querying((n) => `a${n}: item(id: ${n}) { id }`, 100_000 * size)],
   [
     "of cached aliases below a cached field",
     // graphql 16.6 makes a hundredth fewer calls of its own than 16.15.
     4.2,
     (size) => ({ source: `{ item(id: 1) { ${parts(100_000 * size, (n) => `a${n}: name`)} } }` }),
   ],
-  [
-    "of cached fields in lists",
-    14,
-    (size) => ({ source: `{ ${parts(120 * size, (n) => `a${n}: items(count: 1000) { id name }`)} }` }),
-  ],
+  ["of cached fields in lists", 14, (size) => querying((n) => `a${n}: items(count: 1000) { id name }`, 120 * size)],
   [
     "of fragments that spread others twice",
     3,
-    (size) => ({
-      source: `{ ${parts(95_000 * size, (n) => `a${n}: selected { ...F0 }`)} } ${fragments.join(" ")}`,
-    }),
+    (size) => ({ source: `{ ${parts(95_000 * size, (n) => `a${n}: selected { ...F0 }`)} } ${fragments.join(" ")}` }),
   ],
   [
     "of aliases that spread a fragment with many variables, of which all are in their keys",
@@ -200,7 +196,7 @@ it.each<[string, number, (size: number) => WorstRequest]>([
         ${many(2_000 * size, (n) => `a${n}: none(id: ${n}) { ...F }`)}
       } fragment F on Item { ${many(1_000 * size, (n) => `p${n}: part(of: $v${n})`)} }`,
       // It compares the fields of the fragment with each other.
-      rules: specifiedRules.filter((rule) => rule !== OverlappingFieldsCanBeMergedRule),
+      rules: WITHOUT_OVERLAPS,
     }),
   ],
   [
@@ -212,7 +208,7 @@ it.each<[string, number, (size: number) => WorstRequest]>([
         ${many(1_000 * size, (n) => `a${n}: items(count: $v${n}) { id }`)}
       }`,
       variables: Object.fromEntries(ids(1_000 * size).map((id) => [`v${id}`, 0])),
-      rules: specifiedRules.filter((rule) => rule !== OverlappingFieldsCanBeMergedRule),
+      rules: WITHOUT_OVERLAPS,
     }),
   ],
   [

@@ -1,12 +1,13 @@
 import { getEventListeners, once } from "node:events";
 import { chaosStore, FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLFieldResolver, GraphQLObjectType, GraphQLResolveInfo } from "graphql";
-import { memoryStore } from "graphql-cached";
+import { type CacheOptions, memoryStore } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
 import { executeWithSignal } from "../../support/execution-signal.js";
-import { dataOf, memoryWorld, onEachStore, type Process, waitForStores } from "../../support/world.js";
+import { dataOf, memoryWorld, onEachStore, type Process } from "../../support/world.js";
 
 const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
+const GONE = "the client has hung up";
 
 /** A context like that of GraphQL Yoga: its request has a signal. */
 interface Client {
@@ -16,11 +17,12 @@ interface Client {
 
 function client(): Client {
   const controller = new AbortController();
-  return { request: controller, hangUp: () => controller.abort(new Error("the client has hung up")) };
+  return { request: controller, hangUp: () => controller.abort(new Error(GONE)) };
 }
 
 /** As in graphql 17; graphql 16 has no such method. */
 type Info = GraphQLResolveInfo & { readonly getAbortSignal?: () => AbortSignal | undefined };
+type SignalOf = (context: Client, info: Info) => AbortSignal | undefined;
 
 /** Rejects with the reason of `signal` when it aborts before the gate is opened, as `fetch` does. */
 async function upstream(loadGate: Gate, signal: AbortSignal | undefined): Promise<void> {
@@ -31,11 +33,11 @@ async function upstream(loadGate: Gate, signal: AbortSignal | undefined): Promis
 }
 
 /** A source whose loads end when its gate is opened, or when the signal that they are given aborts. */
-function createSource(signalOf: (context: Client, info: Info) => AbortSignal | undefined) {
-  const source = { loads: 0, loadGate: gate(), signals: [] as (AbortSignal | undefined)[] };
+function createSource(signalOf: SignalOf) {
+  const source = { loads: 0, loadGate: gate(), signals: [] as (AbortSignal | undefined)[], signalOf };
   const top = async (_: unknown, __: unknown, context: Client, info: Info): Promise<number> => {
     const load = ++source.loads;
-    const signal = signalOf(context, info);
+    const signal = source.signalOf(context, info);
     source.signals.push(signal);
     await upstream(source.loadGate, signal);
     return load;
@@ -43,31 +45,59 @@ function createSource(signalOf: (context: Client, info: Info) => AbortSignal | u
   return { source, resolvers: { Query: { top } } };
 }
 
-const ofRequest = ({ request }: Client): AbortSignal => request.signal;
-const ofLoad = (_: Client, info: Info): AbortSignal | undefined => info.getAbortSignal?.();
+const ofRequest: SignalOf = ({ request }) => request.signal;
+const ofLoad: SignalOf = (_, info) => info.getAbortSignal?.();
 
 const patient = { storage: { storeTimeoutMs: 10_000 } };
 
-const errorOf = async ({ ask }: Process, caller: Client): Promise<unknown> =>
-  (await ask("{ top }", caller)).errors?.[0]?.message;
+/** A process, with what asks it for `top`. */
+function asking(process: Process) {
+  return {
+    ...process,
+    process,
+    read: (caller: object = client()) => dataOf(process.ask("{ top }", caller)),
+    errorOf: async (caller: object) => (await process.ask("{ top }", caller)).errors?.[0]?.message,
+    /** Others that ask at the same time. */
+    others: (count: number) => Array.from({ length: count }, () => dataOf(process.ask("{ top }", client()))),
+  };
+}
+
+/** A process with a source of its own, on the clock of the options. */
+function start(signalOf: SignalOf, options: CacheOptions<never> = {}, sdl = typeDefs) {
+  const { source, resolvers } = createSource(signalOf);
+  const clock = options.testing?.clock;
+  const world = memoryWorld(() => memoryStore(clock === undefined ? {} : { clock }));
+  return { ...asking(world.process(sdl, resolvers, options)), source, world, resolvers };
+}
+
+/** A process on a clock of its own, with a value that is stale. The next loads wait. */
+async function startStale(signalOf: SignalOf, policy: string, options: CacheOptions<never> = {}) {
+  const clock = new FakeClock();
+  const sdl = `type Query { top: Int @cached(maxAge: 1, ${policy}) }`;
+  const site = start(signalOf, { testing: { clock }, ...options }, sdl);
+  site.source.loadGate.open();
+  await site.read();
+  await clock.advance(2_000);
+  site.source.loadGate = gate();
+  return { ...site, clock };
+}
 
 onEachStore("a request that is aborted", (world) => {
   it("leaves its load to others that wait, in this and in another process, if it is the request's signal that ends it", async () => {
     const { source, resolvers } = createSource(ofRequest);
     const shared = world();
-    const [first, second] = [
-      shared.process(typeDefs, resolvers, patient),
-      shared.process(typeDefs, resolvers, patient),
+    const [first, second] = [1, 2].map(() => asking(shared.process(typeDefs, resolvers, patient))) as [
+      ReturnType<typeof asking>,
+      ReturnType<typeof asking>,
     ];
     const aborter = client();
-    const aborted = errorOf(first, aborter);
-    const others = Array.from({ length: 10 }, () => dataOf(first.ask("{ top }", client())));
+    const aborted = first.errorOf(aborter);
+    const others = first.others(10);
     await vi.waitFor(() => expect(source.loads).toBe(1));
-    others.push(...Array.from({ length: 10 }, () => dataOf(first.ask("{ top }", client()))));
-    others.push(...Array.from({ length: 10 }, () => dataOf(second.ask("{ top }", client()))));
+    others.push(...first.others(10), ...second.others(10));
     await settle();
     aborter.hangUp();
-    expect(await aborted).toBe("the client has hung up");
+    expect(await aborted).toBe(GONE);
     await vi.waitFor(() => expect(source.loads).toBe(2));
     source.loadGate.open();
     expect(await Promise.all(others)).toEqual(Array(30).fill({ top: 2 }));
@@ -77,69 +107,64 @@ onEachStore("a request that is aborted", (world) => {
 
 describe("a request that is aborted without a lease", () => {
   /** Begins a request that leads a load without a lease, and others that wait for it; then aborts the first. */
-  async function abortLeader(process: Process, source: { loads: number; loadGate: Gate }) {
+  async function abortLeader({ source, errorOf, others }: ReturnType<typeof start>) {
     const aborter = client();
     const before = source.loads;
-    const aborted = errorOf(process, aborter);
-    const others = Array.from({ length: 10 }, () => dataOf(process.ask("{ top }", client())));
+    const aborted = errorOf(aborter);
+    const waiting = others(10);
     while (source.loads === before) await settle();
     aborter.hangUp();
-    expect(await aborted).toBe("the client has hung up");
+    expect(await aborted).toBe(GONE);
     while (source.loads === before + 1) await settle();
     source.loadGate.open();
-    expect(await Promise.all(others)).toEqual(Array(10).fill({ top: before + 2 }));
+    expect(await Promise.all(waiting)).toEqual(Array(10).fill({ top: before + 2 }));
     expect(source.loads).toBe(before + 2);
   }
 
   it("begins no miss if it has left before the store replies, so that others of its tick do not read again", async () => {
-    const { source, resolvers } = createSource(ofRequest);
     const store = chaosStore(memoryStore());
-    const process = memoryWorld().process(typeDefs, resolvers, { store });
+    const { source, errorOf, others } = start(ofRequest, { store } as never);
     const aborter = client();
-    const aborted = errorOf(process, aborter);
-    const others = Array.from({ length: 3 }, () => dataOf(process.ask("{ top }", client())));
+    const aborted = errorOf(aborter);
+    const waiting = others(3);
     aborter.hangUp();
-    expect(await aborted).toBe("the client has hung up");
+    expect(await aborted).toBe(GONE);
     source.loadGate.open();
-    expect(await Promise.all(others)).toEqual(Array(3).fill({ top: 1 }));
+    expect(await Promise.all(waiting)).toEqual(Array(3).fill({ top: 1 }));
     expect(store.chaos.calls.get("read")).toBe(1);
   });
 
   it("leaves its load to others while the store is unavailable", async () => {
-    const { source, resolvers } = createSource(ofRequest);
     const store = chaosStore(memoryStore());
     store.chaos.mode = "throws";
-    await abortLeader(memoryWorld().process(typeDefs, resolvers, { store }), source);
+    await abortLeader(start(ofRequest, { store } as never));
   });
 
   it("leaves its load to others during a write in progress", async () => {
-    const { source, resolvers } = createSource(ofRequest);
-    const process = memoryWorld().process(typeDefs, resolvers);
-    await process.cache.mutate({ entries: [{ coordinate: "Query.top" }] }, () => abortLeader(process, source));
+    const site = start(ofRequest);
+    await site.cache.mutate({ entries: [{ coordinate: "Query.top" }] }, () => abortLeader(site));
   });
 
   it("leaves its load to others if the value is too large to be stored", async () => {
-    const { source, resolvers } = createSource(ofRequest);
-    source.loadGate.open();
-    const process = memoryWorld().process(typeDefs, resolvers, { storage: { maxValueBytes: 0 } });
-    await dataOf(process.ask("{ top }", client()));
+    const site = start(ofRequest, { storage: { maxValueBytes: 0 } });
+    site.source.loadGate.open();
+    await site.read();
     await settle();
-    source.loadGate = gate();
-    await abortLeader(process, source);
-    expect(process.outcomes()).toMatchObject({ "bypassed(UNCACHEABLE)": 11 });
+    site.source.loadGate = gate();
+    await abortLeader(site);
+    expect(site.outcomes()).toMatchObject({ "bypassed(UNCACHEABLE)": 11 });
   });
 
   it("does not reach the source if it is aborted before its load begins", async () => {
-    const { source, resolvers } = createSource(ofRequest);
-    const process = memoryWorld().process(typeDefs, resolvers, { loads: { maxConcurrentLoads: 1 } });
-    await process.cache.mutate({ entries: [{ coordinate: "Query.top" }] }, async () => {
-      const running = dataOf(process.ask("{ top }", client()));
+    const { source, cache, read, errorOf } = start(ofRequest, { loads: { maxConcurrentLoads: 1 } });
+    await cache.mutate({ entries: [{ coordinate: "Query.top" }] }, async () => {
+      const running = read();
       await settle();
       const clients = [client(), client()];
-      const aborted = clients.map((caller) => errorOf(process, caller));
+      const aborted = clients.map(errorOf);
       await settle();
       for (const caller of clients) caller.hangUp();
-      expect(await Promise.all(aborted)).toEqual(Array(2).fill("the client has hung up"));
+      expect(await Promise.all(aborted)).toEqual([GONE, GONE]);
       source.loadGate.open();
       await running;
       await settle();
@@ -150,16 +175,15 @@ describe("a request that is aborted without a lease", () => {
 
 describe("a request that is aborted", () => {
   it("does not end its load while others wait for it, if the load has its own signal", async () => {
-    const { source, resolvers } = createSource(ofLoad);
-    const process = memoryWorld().process(typeDefs, resolvers, patient);
+    const { source, read, errorOf } = start(ofLoad, patient);
     const aborter = client();
-    const aborted = errorOf(process, aborter);
-    const sharer = dataOf(process.ask("{ top }", client()));
+    const aborted = errorOf(aborter);
+    const sharer = read();
     await vi.waitFor(() => expect(source.loads).toBe(1));
-    const joiner = dataOf(process.ask("{ top }", client()));
+    const joiner = read();
     await settle();
     aborter.hangUp();
-    expect(await aborted).toBe("the client has hung up");
+    expect(await aborted).toBe(GONE);
     await settle();
     source.loadGate.open();
     expect(await Promise.all([sharer, joiner])).toEqual([{ top: 1 }, { top: 1 }]);
@@ -167,14 +191,12 @@ describe("a request that is aborted", () => {
   });
 
   it("ends its load when no request waits for it any more, and the next request loads at once", async () => {
-    const { source, resolvers } = createSource(ofLoad);
-    const process = memoryWorld().process(typeDefs, resolvers, patient);
-    const clients = [client(), client(), client()];
-    const [leader, sharer, joiner] = clients as [Client, Client, Client];
-    const aborted = [errorOf(process, leader), errorOf(process, sharer)];
+    const { source, read, errorOf, outcomes } = start(ofLoad, patient);
+    const [leader, sharer, joiner] = [client(), client(), client()];
+    const aborted = [errorOf(leader), errorOf(sharer)];
     await vi.waitFor(() => expect(source.loads).toBe(1));
-    aborted.push(errorOf(process, joiner));
-    await vi.waitFor(() => expect(process.outcomes()).toEqual({}));
+    aborted.push(errorOf(joiner));
+    await vi.waitFor(() => expect(outcomes()).toEqual({}));
     await settle();
     leader.hangUp();
     joiner.hangUp();
@@ -182,189 +204,148 @@ describe("a request that is aborted", () => {
     expect(source.signals[0]?.aborted).toBe(false);
     sharer.hangUp();
     expect(source.signals[0]?.aborted).toBe(true);
-    expect(await Promise.all(aborted)).toEqual(Array(3).fill("the client has hung up"));
-    const next = dataOf(process.ask("{ top }", client()));
+    expect(await Promise.all(aborted)).toEqual([GONE, GONE, GONE]);
+    const next = read();
     await vi.waitFor(() => expect(source.loads).toBe(2));
     source.loadGate.open();
     expect(await next).toEqual({ top: 2 });
-    expect(process.outcomes()).toMatchObject({ "bypassed(ABORTED)": 3 });
+    expect(outcomes()).toMatchObject({ "bypassed(ABORTED)": 3 });
   });
 
   it("shares a timeout of the source with 200 waiters in two processes for the error back-off", async () => {
-    let loads = 0;
     const timeout = new AbortController();
-    const top = async (): Promise<void> => {
-      loads++;
-      await upstream(gate(), timeout.signal);
-    };
+    const { source, resolvers } = createSource(() => timeout.signal);
     const shared = memoryWorld();
     const options = { ...patient, loads: { errorBackoffMs: 60_000 } };
-    const processes = [0, 1].map(() => shared.process(typeDefs, { Query: { top } }, options));
-    const waiters = processes.flatMap((process) => Array.from({ length: 100 }, () => errorOf(process, client())));
-    await vi.waitFor(() => expect(loads).toBe(1));
+    const processes = [0, 1].map(() => asking(shared.process(typeDefs, resolvers, options)));
+    const waiters = processes.flatMap(({ errorOf }) => Array.from({ length: 100 }, () => errorOf(client())));
+    await vi.waitFor(() => expect(source.loads).toBe(1));
     await settle();
     timeout.abort(new DOMException("upstream timed out", "TimeoutError"));
     expect(await Promise.all(waiters)).toEqual(Array(200).fill("upstream timed out"));
-    for (const process of processes) expect(await errorOf(process, client())).toBe("upstream timed out");
-    expect(loads).toBe(1);
+    for (const { errorOf } of processes) expect(await errorOf(client())).toBe("upstream timed out");
+    expect(source.loads).toBe(1);
   });
 
   it("does not reach the source when it gets its turn in the bulkhead", async () => {
     const twoFields = "type Query { top(n: Int): Int @cached(maxAge: 60) }";
-    const { source, resolvers } = createSource(ofRequest);
-    const process = memoryWorld().process(twoFields, resolvers, { loads: { maxConcurrentLoads: 1 } });
-    const running = dataOf(process.ask("{ top(n: 1) }", client()));
+    const { source, ask, events } = start(ofRequest, { loads: { maxConcurrentLoads: 1 } }, twoFields);
+    const running = dataOf(ask("{ top(n: 1) }", client()));
     await settle();
     const aborter = client();
-    const aborted = process.ask("{ top(n: 2) }", aborter);
+    const aborted = ask("{ top(n: 2) }", aborter);
     await settle();
     aborter.hangUp();
-    expect((await aborted).errors?.[0]?.message).toBe("the client has hung up");
+    expect((await aborted).errors?.[0]?.message).toBe(GONE);
     source.loadGate.open();
     await running;
     await settle();
     expect(source.loads).toBe(1);
-    expect(process.events.map(({ name }) => name)).toContain("load.refused");
+    expect(events.map(({ name }) => name)).toContain("load.refused");
   });
 
   it("requests no lease when the load that it waited for in another process has failed", async () => {
-    const { source, resolvers } = createSource(ofRequest);
-    const world = memoryWorld();
-    const [first, second] = [world.process(typeDefs, resolvers), world.process(typeDefs, resolvers)];
+    const { source, errorOf, world, resolvers } = start(ofRequest);
+    const second = asking(world.process(typeDefs, resolvers));
     const [holder, waiter] = [client(), client()];
-    const held = errorOf(first, holder);
+    const held = errorOf(holder);
     await settle();
-    const waited = errorOf(second, waiter);
+    const waited = second.errorOf(waiter);
     await settle();
     waiter.hangUp();
-    expect(await waited).toBe("the client has hung up");
+    expect(await waited).toBe(GONE);
     holder.hangUp();
-    expect(await held).toBe("the client has hung up");
+    expect(await held).toBe(GONE);
     await settle();
     expect(source.loads).toBe(1);
   });
 
   it("gets no error from the cache and loads nothing if it was aborted before it asked", async () => {
-    const { source, resolvers } = createSource(ofLoad);
-    const process = memoryWorld().process(typeDefs, resolvers);
+    const { source, errorOf, outcomes } = start(ofLoad);
     const aborter = client();
     aborter.hangUp();
-    expect(await errorOf(process, aborter)).toBe("the client has hung up");
+    expect(await errorOf(aborter)).toBe(GONE);
     await settle();
     expect(source.loads).toBe(0);
-    expect(process.outcomes()).toEqual({ "bypassed(ABORTED)": 1 });
+    expect(outcomes()).toEqual({ "bypassed(ABORTED)": 1 });
   });
 
   it("does not count as a failure of the source for the breaker", async () => {
-    const { source, resolvers } = createSource(ofRequest);
-    const process = memoryWorld().process(typeDefs, resolvers, { loads: { breakerThreshold: 1 } });
+    const { source, read, errorOf } = start(ofRequest, { loads: { breakerThreshold: 1 } });
     const aborter = client();
-    const aborted = errorOf(process, aborter);
+    const aborted = errorOf(aborter);
     await settle();
     aborter.hangUp();
     await aborted;
     await settle();
     source.loadGate.open();
-    expect(await dataOf(process.ask("{ top }", client()))).toEqual({ top: 2 });
+    expect(await read()).toEqual({ top: 2 });
   });
 
   it("does not end the refresh that it has started, whose failure then leaves no back-off", async () => {
-    const clock = new FakeClock();
-    const stale = "type Query { top: Int @cached(maxAge: 1, staleWhileRevalidate: 60) }";
-    let signalOf: typeof ofLoad = ofLoad;
-    const { source, resolvers } = createSource((context, info) => signalOf(context, info));
-    source.loadGate.open();
-    const process = memoryWorld(() => memoryStore({ clock })).process(stale, resolvers, { testing: { clock } });
-    await dataOf(process.ask("{ top }", client()));
-    await clock.advance(2_000);
-    source.loadGate = gate();
+    const { source, clock, read } = await startStale(ofLoad, "staleWhileRevalidate: 60");
     const asker = client();
-    expect(await dataOf(process.ask("{ top }", asker))).toEqual({ top: 1 });
+    expect(await read(asker)).toEqual({ top: 1 });
     await settle();
     asker.hangUp();
     await settle();
     expect(source.signals[1]?.aborted).toBe(false);
     source.loadGate.open();
     await settle();
-    expect(await dataOf(process.ask("{ top }", client()))).toEqual({ top: 2 });
+    expect(await read()).toEqual({ top: 2 });
 
     await clock.advance(2_000);
-    signalOf = ofRequest;
+    source.signalOf = ofRequest;
     source.loadGate = gate();
     const other = client();
-    expect(await dataOf(process.ask("{ top }", other))).toEqual({ top: 2 });
+    expect(await read(other)).toEqual({ top: 2 });
     await settle();
     other.hangUp();
     await settle();
-    expect(await dataOf(process.ask("{ top }", client()))).toEqual({ top: 2 });
+    expect(await read()).toEqual({ top: 2 });
     await settle();
     expect(source.loads).toBe(4);
     source.loadGate.open();
   });
 
   it("does not hide the failure of a refresh that it has started, if its signal aborts when it has ended", async () => {
-    const clock = new FakeClock();
-    const stale = "type Query { top: Int @cached(maxAge: 1, staleWhileRevalidate: 60) }";
-    const loadGate = gate();
-    let loads = 0;
-    const top = async (): Promise<number> => {
-      if (++loads === 1) return 1;
-      await loadGate.passed;
-      throw new Error("the source is down");
-    };
-    const process = memoryWorld(() => memoryStore({ clock })).process(
-      stale,
-      { Query: { top } },
-      { testing: { clock } },
-    );
-    await dataOf(process.ask("{ top }", client()));
-    await clock.advance(2_000);
+    const down = new AbortController();
+    const { source, read } = await startStale(() => down.signal, "staleWhileRevalidate: 60");
     const asker = client();
-    expect(await dataOf(process.ask("{ top }", asker))).toEqual({ top: 1 });
+    expect(await read(asker)).toEqual({ top: 1 });
     await settle();
     asker.hangUp();
-    loadGate.open();
+    down.abort(new Error("the source is down"));
     await settle();
-    expect(await dataOf(process.ask("{ top }", client()))).toEqual({ top: 1 });
+    expect(await read()).toEqual({ top: 1 });
     await settle();
-    expect(loads).toBe(2);
+    expect(source.loads).toBe(2);
   });
 
   it("does not end the load that it left for a stale value at its soft timeout", async () => {
-    const clock = new FakeClock();
-    const soft = "type Query { top: Int @cached(maxAge: 1, staleIfError: 60) }";
-    const { source, resolvers } = createSource(ofLoad);
-    source.loadGate.open();
-    const options = { testing: { clock }, leases: { softTimeoutMs: 100 } };
-    const process = memoryWorld(() => memoryStore({ clock })).process(soft, resolvers, options);
-    await dataOf(process.ask("{ top }", client()));
-    await clock.advance(2_000);
-    source.loadGate = gate();
+    const leases = { softTimeoutMs: 100 };
+    const { source, clock, read } = await startStale(ofLoad, "staleIfError: 60", { leases });
     const asker = client();
-    const answer = dataOf(process.ask("{ top }", asker));
+    const answer = read(asker);
     await clock.advance(150);
     expect(await answer).toEqual({ top: 1 });
     asker.hangUp();
     expect(source.signals[1]?.aborted).toBe(false);
     source.loadGate.open();
     await settle();
-    expect(await dataOf(process.ask("{ top }", client()))).toEqual({ top: 2 });
+    expect(await read()).toEqual({ top: 2 });
   });
 
   it("does not prolong the wait of the others that share its miss", async () => {
     const clock = new FakeClock();
-    const { source, resolvers } = createSource(ofLoad);
-    const world = memoryWorld(() => memoryStore({ clock }));
     const options = { testing: { clock, random: () => 0 }, leases: { leaseWaitMs: 1_000 } };
-    const [holder, process] = [
-      world.process(typeDefs, resolvers, options),
-      world.process(typeDefs, resolvers, options),
-    ];
-    const held = dataOf(holder.ask("{ top }", client()));
+    const { source, read, world, resolvers } = start(ofLoad, options);
+    const second = asking(world.process(typeDefs, resolvers, options));
+    const held = read();
     await settle();
     const aborter = client();
-    const aborted = errorOf(process, aborter);
-    const other = dataOf(process.ask("{ top }", client()));
+    const aborted = second.errorOf(aborter);
+    const other = second.read();
     await clock.advance(500);
     aborter.hangUp();
     await aborted;
@@ -374,56 +355,51 @@ describe("a request that is aborted", () => {
     expect(source.loads).toBe(2);
     source.loadGate.open();
     expect(await Promise.all([held, other])).toEqual([{ top: 1 }, { top: 2 }]);
-    expect(process.outcomes()).toEqual({ "bypassed(ABORTED)": 1, "bypassed(WAIT_TIMEOUT)": 1 });
+    expect(second.outcomes()).toEqual({ "bypassed(ABORTED)": 1, "bypassed(WAIT_TIMEOUT)": 1 });
   });
 
-  it("leaves a load in which another load uses the request's signal to the others that wait", async () => {
-    let loads = 0;
+  /** A process whose field reads a loader, which passes on the signal of the request, or its own. */
+  function startNested(signalOf: (context: Client, signal: AbortSignal) => AbortSignal) {
     const loadGate = gate();
-    const process = memoryWorld().process(typeDefs, {
-      Query: { top: (_: unknown, __: unknown, context: Client) => numbers(context).load(7) },
-    });
-    const numbers = process.cache.loader<number, number, Client>({
+    const signals: AbortSignal[] = [];
+    const site = asking(
+      memoryWorld().process(typeDefs, {
+        Query: { top: (_: unknown, __: unknown, context: Client) => numbers(context).load(7) },
+      }),
+    );
+    const numbers = site.cache.loader<number, number, Client>({
       name: "N",
       maxAge: 60,
-      batch: async (ids, { request }) => {
-        loads++;
-        await upstream(loadGate, request.signal);
+      batch: async (ids, context, { signal }) => {
+        signals.push(signalOf(context, signal));
+        await upstream(loadGate, signals.at(-1));
         return ids;
       },
     });
+    return { ...site, signals, loadGate };
+  }
+
+  it("leaves a load in which another load uses the request's signal to the others that wait", async () => {
+    const { signals, loadGate, read, errorOf, others } = startNested(({ request }) => request.signal);
     const aborter = client();
-    const aborted = errorOf(process, aborter);
-    const others = Array.from({ length: 5 }, () => dataOf(process.ask("{ top }", client())));
-    while (loads === 0) await settle();
-    others.push(dataOf(process.ask("{ top }", client())));
+    const aborted = errorOf(aborter);
+    const waiting = others(5);
+    while (signals.length === 0) await settle();
+    waiting.push(read());
     await settle();
     aborter.hangUp();
-    expect(await aborted).toBe("the client has hung up");
-    while (loads === 1) await settle();
+    expect(await aborted).toBe(GONE);
+    while (signals.length === 1) await settle();
     loadGate.open();
-    expect(await Promise.all(others)).toEqual(Array(6).fill({ top: 7 }));
-    expect(loads).toBe(2);
+    expect(await Promise.all(waiting)).toEqual(Array(6).fill({ top: 7 }));
+    expect(signals).toHaveLength(2);
   });
 
   it("does not end a load inside of its load while another request waits for the outer one", async () => {
-    const loadGate = gate();
-    const signals: AbortSignal[] = [];
-    const process = memoryWorld().process(typeDefs, {
-      Query: { top: (_: unknown, __: unknown, context: Client) => numbers(context).load(7) },
-    });
-    const numbers = process.cache.loader<number, number, Client>({
-      name: "N",
-      maxAge: 60,
-      batch: async (ids, _, { signal }) => {
-        signals.push(signal);
-        await upstream(loadGate, signal);
-        return ids;
-      },
-    });
+    const { signals, loadGate, read, errorOf } = startNested((_, signal) => signal);
     const aborter = client();
-    const aborted = errorOf(process, aborter);
-    const other = dataOf(process.ask("{ top }", client()));
+    const aborted = errorOf(aborter);
+    const other = read();
     while (signals.length === 0) await settle();
     aborter.hangUp();
     await aborted;
@@ -435,28 +411,26 @@ describe("a request that is aborted", () => {
   });
 
   it("is recognised by the option abortSignal", async () => {
-    const { source, resolvers } = createSource(ofLoad);
     const abortSignal = (context: { readonly controller: AbortController }): AbortSignal => context.controller.signal;
-    const process = memoryWorld().process(typeDefs, resolvers, { loads: { abortSignal } });
+    const { source, errorOf } = start(ofLoad, { loads: { abortSignal } });
     const controller = new AbortController();
-    const aborted = process.ask("{ top }", { controller });
+    const aborted = errorOf({ controller });
     await settle();
     controller.abort(new Error("gone"));
-    expect((await aborted).errors?.[0]?.message).toBe("gone");
+    expect(await aborted).toBe("gone");
     expect(source.signals[0]?.aborted).toBe(true);
   });
 
   it("leaves nothing unhandled when further signals of it abort", async () => {
-    const { source, resolvers } = createSource(ofLoad);
     const abortSignal = (context: { readonly later: AbortSignal }): AbortSignal => context.later;
-    const process = memoryWorld().process(typeDefs, resolvers, { loads: { abortSignal } });
-    const [first, later] = [new AbortController(), new AbortController()];
+    const { source, errorOf } = start(ofLoad, { loads: { abortSignal } });
+    const [first, later] = [client(), new AbortController()];
     // graphql 17 has a third, which aborts when the execution has ended.
-    const aborted = process.ask("{ top }", { request: first, later: later.signal });
+    const aborted = errorOf({ ...first, later: later.signal });
     await settle();
-    first.abort(new Error("the client has hung up"));
+    first.hangUp();
     later.abort(new Error("too late"));
-    expect((await aborted).errors?.[0]?.message).toBe("the client has hung up");
+    expect(await aborted).toBe(GONE);
     expect(source.signals[0]?.aborted).toBe(true);
   });
 
@@ -464,14 +438,15 @@ describe("a request that is aborted", () => {
     const warn = vi.fn();
     let abortSignal = (): never => new AbortController() as never;
     const options = { loads: { abortSignal: () => abortSignal() }, logger: { info: () => undefined, warn } };
-    const process = memoryWorld().process(typeDefs, { Query: { top: () => 7 } }, options);
-    expect(await dataOf(process.ask("{ top }", {}))).toEqual({ top: 7 });
-    await process.cache.invalidate({ coordinate: "Query.top" });
+    const { source, cache, events, read } = start(() => undefined, options);
+    source.loadGate.open();
+    expect(await read({})).toEqual({ top: 1 });
+    await cache.invalidate({ coordinate: "Query.top" });
     abortSignal = () => {
       throw new Error("no signal");
     };
-    expect(await dataOf(process.ask("{ top }", {}))).toEqual({ top: 7 });
-    const errors = process.events.flatMap((event) => (event.name === "signal.refused" ? [event.error.message] : []));
+    expect(await read({})).toEqual({ top: 2 });
+    const errors = events.flatMap((event) => (event.name === "signal.refused" ? [event.error.message] : []));
     expect(errors).toEqual([
       expect.stringContaining(
         "`loads.abortSignal`: expected an AbortSignal or undefined, got an instance of AbortController; return the signal of an AbortController",
@@ -484,7 +459,7 @@ describe("a request that is aborted", () => {
 
 describe("info.getAbortSignal of graphql 17", () => {
   /** Makes a schema behave as under graphql 17, where each execution has a signal. */
-  function withExecutionSignals({ schema }: Process): void {
+  function withExecutionSignals({ schema }: Pick<Process, "schema">): void {
     const field = (schema.getType("Query") as GraphQLObjectType).getFields().top;
     const resolve = field?.resolve as GraphQLFieldResolver<unknown, { readonly execution: AbortSignal }>;
     const wrapped: typeof resolve = (source, args, context, info) =>
@@ -493,15 +468,15 @@ describe("info.getAbortSignal of graphql 17", () => {
   }
 
   it("ends the wait of its own execution, and is the load's signal inside of the load", async () => {
-    const { source, resolvers } = createSource(ofLoad);
-    const process = memoryWorld().process(typeDefs, resolvers);
-    withExecutionSignals(process);
+    const site = start(ofLoad);
+    const { source, read, errorOf } = site;
+    withExecutionSignals(site);
     const [aborter, other] = [new AbortController(), new AbortController()];
-    const aborted = process.ask("{ top }", { execution: aborter.signal });
-    const waiting = dataOf(process.ask("{ top }", { execution: other.signal }));
+    const aborted = errorOf({ execution: aborter.signal });
+    const waiting = read({ execution: other.signal });
     await settle();
     aborter.abort(new Error("gone"));
-    expect((await aborted).errors?.[0]?.message).toBe("gone");
+    expect(await aborted).toBe("gone");
     expect(source.signals[0]).not.toBe(aborter.signal);
     expect(source.signals[0]?.aborted).toBe(false);
     source.loadGate.open();
@@ -509,31 +484,20 @@ describe("info.getAbortSignal of graphql 17", () => {
   });
 
   it("does not make a failure the caller's own when it aborts because the execution has ended", async () => {
-    const clock = new FakeClock();
-    const soft = "type Query { top: Int @cached(maxAge: 1, staleIfError: 60) }";
-    let source = (): unknown => 1;
-    let loads = 0;
-    const resolvers = { Query: { top: () => (++loads, source()) } };
-    const options = { testing: { clock }, leases: { softTimeoutMs: 100 } };
-    const process = memoryWorld(() => memoryStore({ clock })).process(soft, resolvers, options);
-    withExecutionSignals(process);
+    const down = new AbortController();
+    const leases = { softTimeoutMs: 100 };
+    const site = await startStale(() => down.signal, "staleIfError: 60", { leases });
+    const { source, clock, read } = site;
+    withExecutionSignals(site);
     const execution = new AbortController();
-    await dataOf(process.ask("{ top }", { execution: execution.signal }));
-    await waitForStores(process);
-    await clock.advance(2_000);
-    const loadGate = gate();
-    source = async () => {
-      await loadGate.passed;
-      throw new Error("the source is down");
-    };
-    const answer = dataOf(process.ask("{ top }", { execution: execution.signal }));
+    const answer = read({ execution: execution.signal });
     await clock.advance(150);
     expect(await answer).toEqual({ top: 1 });
     execution.abort();
-    loadGate.open();
+    down.abort(new Error("the source is down"));
     await settle();
-    expect(await dataOf(process.ask("{ top }", {}))).toEqual({ top: 1 });
-    expect(loads).toBe(2);
+    expect(await read({})).toEqual({ top: 1 });
+    expect(source.loads).toBe(2);
   });
 });
 
@@ -562,10 +526,10 @@ describe("the signal of a batch function", () => {
     const waiting = numbers(other).load(2);
     await settle();
     aborter.hangUp();
-    expect(await aborted).toEqual(Array(2).fill(expect.objectContaining({ message: "the client has hung up" })));
+    expect(await aborted).toEqual(Array(2).fill(expect.objectContaining({ message: GONE })));
     expect(calls).toEqual([{ ids: [1, 2], signal: expect.objectContaining({ aborted: false }) }]);
     other.hangUp();
-    await expect(waiting).rejects.toThrow("the client has hung up");
+    await expect(waiting).rejects.toThrow(GONE);
     expect(calls[0]?.signal.aborted).toBe(true);
     loadGate.open();
     expect(await numbers(client()).loadMany([1, 2])).toEqual([1, 2]);
@@ -574,20 +538,13 @@ describe("the signal of a batch function", () => {
   it("is the signal of the request for a load without the cache", async () => {
     const signals: AbortSignal[] = [];
     const { cache } = memoryWorld().process(typeDefs, {});
-    const options = {
-      batch: async (ids: readonly number[], _: Client, { signal }: { readonly signal: AbortSignal }) => {
-        signals.push(signal);
-        return ids;
-      },
-    };
+    const batch = async (ids: readonly number[], _: Client, { signal }: { readonly signal: AbortSignal }) => (
+      signals.push(signal), ids
+    );
     const [bypassing, aborter] = [client(), client()];
     cache.override(bypassing, "BYPASS");
-    await cache
-      .loader<number, number, Client>({ name: "N", maxAge: 60, ...options })(bypassing)
-      .load(1);
-    await cache
-      .loader<number, number, Client>({ name: "M", maxAge: 0, ...options })(aborter)
-      .load(1);
+    await cache.loader<number, number, Client>({ name: "N", maxAge: 60, batch })(bypassing).load(1);
+    await cache.loader<number, number, Client>({ name: "M", maxAge: 0, batch })(aborter).load(1);
     expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
     bypassing.hangUp();
     aborter.hangUp();
@@ -656,7 +613,7 @@ describe("the signal of a batch function", () => {
     await aborted;
     expect(calls[0]?.signal.aborted).toBe(false);
     other.hangUp();
-    await expect(waiting).rejects.toThrow("the client has hung up");
+    await expect(waiting).rejects.toThrow(GONE);
     expect(calls[0]?.signal.aborted).toBe(true);
   });
 
@@ -685,11 +642,7 @@ describe("a read of the context for its signal", () => {
       { Query: { top: (_: unknown, __: unknown, context: Client) => numbers(context).load(7) } },
       { privacy: { warnOnContextReads: true } },
     );
-    const numbers = process.cache.loader<number, number, Client>({
-      name: "N",
-      maxAge: 60,
-      batch: async (ids) => ids,
-    });
+    const numbers = process.cache.loader<number, number, Client>({ name: "N", maxAge: 60, batch: async (ids) => ids });
     expect(await dataOf(process.ask("{ top }", client()))).toEqual({ top: 7 });
     expect(process.events.filter(({ name }) => name === "context.read")).toEqual([]);
   });

@@ -1,17 +1,12 @@
 import { FakeClock, settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { applyCached } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { listen, schemaOf } from "../../support/listen.js";
 
 /** A loader whose source fails as long as `failure` is set: the whole batch, or each id with an error of its own. */
 function createUsers(failing: "batch" | "id") {
-  const cache = createCache({
-    defaultScope: "PUBLIC",
-    testing: { clock: new FakeClock() },
-    loads: { errorBackoffMs: 60_000 },
-  });
-  onTestFinished(() => cache.close());
+  const { cache } = listen({ testing: { clock: new FakeClock() }, loads: { errorBackoffMs: 60_000 } });
   const source = { failure: new Error("the database is away") as Error | undefined };
   const calls: number[][] = [];
   const users = cache.loader({
@@ -76,13 +71,8 @@ it("asks the source again after clear inside the load of a field", async () => {
     source.failure = undefined;
     return loader.clear(1).load(1) as Promise<string>;
   };
-  const schema = applyCached(
-    makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, "type Query { user: String @cached(maxAge: 60) }"],
-      resolvers: { Query: { user: resolve } },
-    }),
-    cache,
-  );
+  const sdl = "type Query { user: String @cached(maxAge: 60) }";
+  const schema = applyCached(schemaOf(sdl, { Query: { user: resolve } }), cache);
   expect(await graphql({ schema, source: "{ user }", contextValue: {} })).toEqual({ data: { user: "user 1" } });
   expect(calls).toEqual([[1], [1]]);
 });

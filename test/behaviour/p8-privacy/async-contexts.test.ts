@@ -92,12 +92,7 @@ it("the `exists` guard of a loader runs outside of the asynchronous context of a
     name: "Film",
     maxAge: 60,
     batch: async (ids: readonly string[]) => ids.map((id) => `${id} for ${nameOfUser()}`),
-    exists: {
-      has: async (ids: readonly string[]) => {
-        checked.push([nameOfUser(), ...ids]);
-        return ids.map(() => true);
-      },
-    },
+    exists: { has: async (ids: readonly string[]) => (checked.push([nameOfUser(), ...ids]), ids.map(() => true)) },
   });
   expect(await forAll((user) => films(user).load(user.userId))).toEqual(
     USERS.map((userId) => `${userId} for ${userId}`),

@@ -6,7 +6,7 @@ import { cachedPlugin } from "graphql-cached/apollo";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { describe, expect, it, vi } from "vitest";
-import { dataOf, memoryWorld, type Process } from "../../support/world.js";
+import { dataOf, memoryWorld, type Process, waitForStores } from "../../support/world.js";
 
 interface Context {
   readonly userId?: string;
@@ -77,13 +77,12 @@ describe("context reads outside the key", () => {
     };
     const query = `{ ${FIELDS.slice(1).join(" ")} movie { id stars } }`;
     const start = (options: CacheOptions<never> = {}) => {
-      const lines: string[] = [];
-      const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
-      return { lines, site: memoryWorld().process(typeDefs, resolvers, { logger, ...options }) };
+      const site = memoryWorld().process(typeDefs, resolvers, options);
+      return { lines: site.warnings, site };
     };
     const all = "`Query.b`, `Query.c`, `Query.d`, `Query.e`, `Query.f`, `Query.movie`, `Movie.stars`";
     const first = (line: string | undefined): void =>
-      expect(line).toContain(`graphql-cached: \`context.db\` is read by the loads of ${all}, which are PUBLIC`);
+      expect(line).toContain(`\`context.db\` is read by the loads of ${all}, which are PUBLIC`);
 
     it("has one line for each property, with all fields that the first request of Apollo Server has found", async () => {
       const { lines, site } = start();
@@ -93,7 +92,7 @@ describe("context reads outside the key", () => {
       expect(lines).toHaveLength(1);
       first(lines[0]);
       await server.executeOperation({ query: "{ a }" }, { contextValue: { db: {} } });
-      expect(lines.slice(1)).toEqual(["graphql-cached: `context.db` is read as well by the loads of `Query.a`"]);
+      expect(lines.slice(1)).toEqual(["`context.db` is read as well by the loads of `Query.a`"]);
       await server.stop();
     });
 
@@ -130,7 +129,7 @@ describe("context reads outside the key", () => {
       await site.cache.close();
       expect(lines).toEqual([
         expect.stringContaining(all.replace(", `Movie.stars`", "")),
-        "graphql-cached: `context.db` is read as well by the loads of `Movie.stars`",
+        "`context.db` is read as well by the loads of `Movie.stars`",
       ]);
     });
 
@@ -308,4 +307,35 @@ describe("the context of a request", () => {
       expect(names(context)).toBe(names(context));
     },
   );
+});
+
+/** A context such as those of test doubles and containers, which refuses what it does not know. */
+const strict = <Context extends object>(context: Context): Context =>
+  new Proxy(context, {
+    get(target, name) {
+      if (typeof name === "string" && !(name in target)) throw new Error(`unknown property ${name}`);
+      return Reflect.get(target, name) as unknown;
+    },
+    set() {
+      throw new Error("read-only");
+    },
+  });
+
+describe("a context that throws for properties that it does not have", () => {
+  for (const [what, context] of [
+    ["", {}],
+    [", and for changes", { _shield: { cache: {} } }],
+  ] as const)
+    it(`does not fail the load of a PUBLIC field${what}`, async () => {
+      let loads = 0;
+      const privacy = { warnOnContextReads: false };
+      const { ask, events } = memoryWorld().process(
+        "type Query { film: Int @cached(maxAge: 60) }",
+        { Query: { film: () => ++loads } },
+        { privacy },
+      );
+      expect(await dataOf(ask("{ film }", strict(context)))).toEqual({ film: 1 });
+      await waitForStores({ events }, 1);
+      expect(await dataOf(ask("{ film }", strict(context)))).toEqual({ film: 1 });
+    });
 });

@@ -1,7 +1,7 @@
-import { makeExecutableSchema } from "@graphql-tools/schema";
-import { graphql } from "graphql";
-import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
+import { gate } from "@graphql-cached/testing";
+import type { CacheOptions } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { memoryWorld } from "../../support/world.js";
 
 type Context = Record<string, unknown> & { userId: string };
 type Write = (context: Context) => unknown;
@@ -10,47 +10,33 @@ const TYPE_DEFS =
   "type Query { field: Int @cached(maxAge: 60) own: Int @cached(maxAge: 60, scope: PRIVATE) loaded: Int uncached: Int }";
 
 /** Returns the properties that were reported as written, by coordinate, after `query` was asked for with a context. */
-async function writtenBy(
-  write: Write,
-  query: string,
-  context: object,
-  options: CacheOptions<Context> = {},
-): Promise<{ written: string[]; lines: string[]; context: Context }> {
-  const written: string[] = [];
-  const lines: string[] = [];
-  const cache = createCache<Context>({
-    defaultScope: "PUBLIC",
-    identify: ({ userId }) => userId,
-    logger: { info: () => undefined, warn: (line) => lines.push(line) },
-    onEvent: (event) => event.name === "context.written" && written.push(`${event.coordinate} ${event.property}`),
-    ...options,
-  });
+async function writtenBy(write: Write, query: string, context: object, options: CacheOptions<Context> = {}) {
+  const load = async (_: unknown, __: unknown, given: Context) => (await write(given), 1);
+  const loaded = (_: unknown, __: unknown, given: Context) => counted(given).load("a");
+  const { cache, ask, events, warnings } = memoryWorld().process(
+    TYPE_DEFS,
+    { Query: { field: load, own: load, loaded, uncached: load } },
+    {
+      identify: ({ userId }: Context) => userId,
+      ...options,
+    } as never,
+  );
   const counted = cache.loader<string, number, Context>({
     name: "Counted",
     maxAge: 60,
-    batch: async (ids, given) => {
-      await write(given);
-      return ids.map(() => 1);
-    },
+    batch: async (ids, given) => (await write(given), ids.map(() => 1)),
   });
-  const load = async (_: unknown, __: unknown, given: Context) => {
-    await write(given);
-    return 1;
-  };
-  const loaded = (_: unknown, __: unknown, given: Context) => counted(given).load("a");
-  const schema = applyCached(
-    makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, TYPE_DEFS],
-      resolvers: { Query: { field: load, own: load, loaded, uncached: load } },
-    }),
-    cache,
-  );
-  const contextValue = Object.assign(context, { userId: "ann" });
-  for (let nth = 0; nth < 2; nth++)
-    expect((await graphql({ schema, source: query, contextValue })).errors).toBeUndefined();
+  const contextValue: Context = Object.assign(context, { userId: "ann" });
+  for (let nth = 0; nth < 2; nth++) expect((await ask(query, contextValue)).errors).toBeUndefined();
   await cache.close();
-  return { written, lines: lines.filter((line) => line.includes("is written by")), context: contextValue };
+  const written = events.flatMap((one) =>
+    one.name === "context.written" ? [`${one.coordinate} ${one.property}`] : [],
+  );
+  return { written, lines: warnings.filter((line) => line.includes("is written by")), context: contextValue };
 }
+
+/** The next turn of the event loop. */
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 const QUERIES = [
   ["a PUBLIC field", "{ field }", "Query.field"],
@@ -65,7 +51,7 @@ const WRITES: readonly (readonly [what: string, context: () => object, write: Wr
     "adds a property later",
     () => ({}),
     async (context) => {
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
       context.lifetime = 5;
     },
     "lifetime",
@@ -93,7 +79,7 @@ const WRITES: readonly (readonly [what: string, context: () => object, write: Wr
     () => ({ state: { warnings: [] } }),
     async (context) => {
       const { warnings } = context.state as { warnings: string[] };
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
       warnings.push("old");
     },
     "state",
@@ -158,10 +144,10 @@ describe("a load that writes to its context", () => {
     let nth = 0;
     const write: Write = async (context) => {
       const isWriter = nth++ === 1;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
       if (isWriter) (context.warnings as string[]).push("old");
       else void (context.warnings as string[]).length;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     };
     expect((await writtenBy(write, "{ field own uncached }", { warnings: [] })).written).toEqual([
       "Query.field warnings",
@@ -173,35 +159,28 @@ describe("a load that writes to its context", () => {
     const write: Write = async (context) => {
       const isLoad = nth++ === 1;
       void (context.warnings as string[]).length;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
       if (!isLoad) (context.warnings as string[]).push("old");
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     };
     expect((await writtenBy(write, "{ field uncached }", { warnings: [] })).written).toEqual([]);
   });
 
   it("can return what it has read of the context, which stays as it is", async () => {
     const list = ["a"];
-    const events: string[] = [];
-    const cache = createCache<{ list: string[]; user: object }>({
-      defaultScope: "PUBLIC",
-      privacy: { sharedContextKeys: ["list", "user"] },
-      logger: { info: () => undefined, warn: (line) => events.push(line) },
-    });
-    const schema = applyCached(
-      makeExecutableSchema({
-        typeDefs: [
-          cachedTypeDefs,
-          "type Query { list: [String] @cached(maxAge: 60) me: User @cached(maxAge: 60) } type User { name: String }",
-        ],
-        resolvers: { Query: { list: (_, __, context) => context.list, me: (_, __, context) => context.user } },
-      }),
-      cache,
+    const { cache, ask, warnings } = memoryWorld().process(
+      "type Query { list: [String] @cached(maxAge: 60) me: User @cached(maxAge: 60) } type User { name: String }",
+      {
+        Query: {
+          list: (_: unknown, __: unknown, context: Context) => context.list,
+          me: (_: unknown, __: unknown, context: Context) => context.user,
+        },
+      },
+      { privacy: { sharedContextKeys: ["list", "user"] } },
     );
-    const contextValue = { list, user: { name: "ann" } };
-    expect((await graphql({ schema, source: "{ list me { name } }", contextValue })).errors).toBeUndefined();
+    expect((await ask("{ list me { name } }", { list, user: { name: "ann" } })).errors).toBeUndefined();
     await cache.close();
-    expect(events).toEqual([]);
+    expect(warnings).toEqual([]);
     expect(Object.getOwnPropertyNames(list)).toEqual(["0", "length"]);
   });
 
@@ -218,16 +197,13 @@ describe("a load that writes to its context", () => {
   });
 
   it("is not told of what another resolver adds to the context while it runs, nor of reads alone", async () => {
-    let go = (): void => undefined;
-    const held = new Promise<void>((resolve) => {
-      go = resolve;
-    });
+    const held = gate();
     let calls = 0;
     const write: Write = async (context) => {
       void context.warnings;
       void (context.list as unknown[]).includes(1);
-      if (calls++ === 0) await held;
-      else go();
+      if (calls++ === 0) await held.passed;
+      else held.open();
     };
     expect((await writtenBy(write, "{ field own }", { warnings: [], list: [1] })).written).toEqual([]);
   });

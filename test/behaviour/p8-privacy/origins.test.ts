@@ -1,15 +1,13 @@
 import { runInNewContext } from "node:vm";
 import { ApolloServer } from "@apollo/server";
 import { FakeClock } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
-import type { GraphQLResolveInfo } from "graphql";
-import { graphql } from "graphql";
-import { applyCached, type CacheOptions, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import { type GraphQLResolveInfo, graphql } from "graphql";
+import { type Cache, type CacheOptions, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
-import { memoryWorld } from "../../support/world.js";
+import { dataOf, memoryWorld } from "../../support/world.js";
 
 interface Context {
   readonly userId: string;
@@ -23,162 +21,127 @@ const productFor = ({ userId }: Context): Product => ({ id: "7", reason: `becaus
 
 /** Returns a site in which `Product.reason` is PUBLIC by the default scope, and how often it was loaded. */
 function site(typeDefs: string, resolvers: IResolvers, options: CacheOptions<Context> = {}, reason = "maxAge: 60") {
-  const warnings: string[] = [];
   let loads = 0;
-  const cache = createCache<Context>({
-    defaultScope: "PUBLIC",
-    identify: ({ userId }) => userId,
-    logger: { info: () => undefined, warn: (line) => warnings.push(line) },
-    defaults: { jitter: 0, earlyRefresh: 0 },
-    privacy: { warnOnContextReads: false },
-    ...options,
-  });
-  const common = `type Product { id: ID! reason: String @cached(${reason}) } extend type Query { product: Product }`;
-  const schema = applyCached(
-    makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, "type Query { ok: Boolean }", common, typeDefs],
-      resolvers: [
-        {
-          Query: { product: () => ({ id: "7", reason: "everybody likes it" }) },
-          Product: {
-            reason: (product: Product) => {
-              loads++;
-              return product.reason;
-            },
-          },
-        },
-        resolvers,
-      ],
-    }),
-    cache,
+  const { Query, ...others } = resolvers;
+  const process = memoryWorld().process(
+    `type Query { product: Product } type Product { id: ID! reason: String @cached(${reason}) } ${typeDefs}`,
+    {
+      Query: { product: () => ({ id: "7", reason: "everybody likes it" }), ...Query },
+      ...others,
+      Product: { reason: (product: Product) => (loads++, product.reason), ...others.Product },
+    },
+    {
+      identify: ({ userId }: Context) => userId,
+      privacy: { warnOnContextReads: false },
+      ...options,
+    } as never,
   );
-  const ask = async (source: string, userId: string): Promise<unknown> => {
-    const { data, errors } = await graphql({ schema, source, contextValue: { userId } });
-    expect(errors).toBeUndefined();
-    return JSON.stringify(data);
-  };
+  const cache = process.cache as unknown as Cache<Context>;
+  const ask = async (source: string, userId: string): Promise<unknown> =>
+    JSON.stringify(await dataOf(process.ask(source, { userId })));
   const newLoads = (): number => {
     const count = loads;
     loads = 0;
     return count;
   };
-  return { cache, schema, ask, warnings, newLoads };
+  return { cache, schema: process.schema, ask, warnings: process.warnings, newLoads };
 }
 
 const NARROWED =
   "`Product.reason`: the value is not cached: expected a PUBLIC value to be made from what every caller can get, got one from ";
 
-const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IResolvers, from: string])[] = [
-  [
-    "a PRIVATE field",
-    "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) }",
-    () => ({ Query: { recommended: async (_: unknown, __: unknown, context: Context) => [productFor(context)] } }),
-    "Query.recommended",
-  ],
-  [
-    "a PRIVATE field that returns a list of promises",
-    "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) }",
-    () => ({
-      Query: { recommended: (_: unknown, __: unknown, context: Context) => [Promise.resolve(productFor(context))] },
-    }),
-    "Query.recommended",
-  ],
-  [
-    "an object within the value of a PRIVATE field",
-    "type Page { title: String shelves: [Shelf!]! } type Shelf { best: Product } extend type Query { recommended: Page @cached(maxAge: 60, scope: PRIVATE) }",
-    () => ({
-      Query: {
-        recommended: (_: unknown, __: unknown, context: Context) => ({ shelves: [{ best: productFor(context) }] }),
-      },
-    }),
-    "Query.recommended",
-  ],
-  [
-    "a resolver that copies what a PRIVATE field has returned",
-    "type Me { id: ID! products: [Product!]! } extend type Query { recommended: Me @cached(maxAge: 60, scope: PRIVATE) }",
-    () => ({
-      Query: {
-        recommended: (_: unknown, __: unknown, context: Context) => ({
-          id: context.userId,
-          rows: [productFor(context)],
-        }),
-      },
-      Me: { products: async ({ rows }: { rows: Product[] }) => rows.map((row) => ({ ...row })) },
-    }),
-    "Query.recommended",
-  ],
-  [
-    "a PUBLIC field that is PRIVATE by what it is made from",
-    "type Me { id: ID! best: Product @cached(maxAge: 60) } extend type Query { me: Me recommended: Me @cached(maxAge: 60, scope: PRIVATE) }",
-    () => ({
-      Query: {
-        recommended: (_: unknown, __: unknown, context: Context) => ({ id: "1", line: productFor(context).reason }),
-      },
-      Me: { best: async ({ line }: { line: string }) => ({ id: "7", reason: line }) },
-    }),
-    "Me.best",
-  ],
-  [
-    "a field that is PRIVATE by its hint",
-    "directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE } extend type Query { recommended: [Product!]! @cacheControl(scope: PRIVATE) }",
-    () => ({ Query: { recommended: async (_: unknown, __: unknown, context: Context) => [productFor(context)] } }),
-    "Query.recommended",
-  ],
-  [
-    "a field that is PRIVATE by its hint, and whose resolver returns a promise-like query",
-    "directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE } extend type Query { recommended: [Product!]! @cacheControl(scope: PRIVATE) }",
-    () => ({ Query: { recommended: (_: unknown, __: unknown, context: Context) => queryFor(context) as never } }),
-    "Query.recommended",
-  ],
-  [
-    "a field that is PRIVATE by its hint, and whose resolver returns a promise of another realm",
-    "directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE } extend type Query { recommended: [Product!]! @cacheControl(scope: PRIVATE) }",
-    () => ({
-      Query: {
-        recommended: (_: unknown, __: unknown, context: Context) =>
-          runInNewContext("Promise.resolve(rows)", { rows: [productFor(context)] }) as never,
-      },
-    }),
-    "Query.recommended",
-  ],
-  [
-    "a field that returns a union with a type that is PRIVATE by its hint",
-    "directive @cacheControl(scope: CacheControlScope) on OBJECT enum CacheControlScope { PUBLIC PRIVATE } type Secret @cacheControl(scope: PRIVATE) { id: ID } union Found = Product | Secret extend type Query { recommended: [Found!]! }",
-    () => ({
-      Query: { recommended: async (_: unknown, __: unknown, context: Context) => [productFor(context)] },
-      Found: { __resolveType: () => "Product" },
-    }),
-    "Query.recommended",
-  ],
-  [
-    "a resolver below a PRIVATE field that returns a promise-like query",
-    "type Me { id: ID! products: [Product!]! } extend type Query { recommended: Me @cached(maxAge: 60, scope: PRIVATE) }",
-    () => ({
-      Query: { recommended: (_: unknown, __: unknown, { userId }: Context) => ({ id: userId }) },
-      Me: { products: (_: unknown, __: unknown, context: Context) => queryFor(context) as never },
-    }),
-    "Query.recommended",
-  ],
-];
+const LIST = "recommended: [Product!]!";
+const HINTED = `directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE }
+  extend type Query { ${LIST} @cacheControl(scope: PRIVATE) }`;
+const OWN = `extend type Query { ${LIST} @cached(maxAge: 60, scope: PRIVATE) }`;
+const OF_ME =
+  "extend type Query { recommended: Me @cached(maxAge: 60, scope: PRIVATE) } type Me { id: ID! products: [Product!]! }";
+
 /** Like a query of Prisma: it is sent when `then` is called. */
 const queryFor = (context: Context) => {
   const rows = [productFor(context)];
   // biome-ignore lint/suspicious/noThenProperty: promise-like on purpose.
   return { then: (resolve: (rows: readonly Product[]) => unknown) => resolve(rows) };
 };
-const QUERIES: Readonly<Record<string, string>> = {
-  "a field that returns a union with a type that is PRIVATE by its hint":
-    "{ recommended { ... on Product { id reason } } }",
-  "a resolver below a PRIVATE field that returns a promise-like query": "{ recommended { products { id reason } } }",
-  "an object within the value of a PRIVATE field": "{ recommended { shelves { best { id reason } } } }",
-  "a resolver that copies what a PRIVATE field has returned": "{ recommended { products { id reason } } }",
-  "a PUBLIC field that is PRIVATE by what it is made from": "{ recommended { best { id reason } } }",
-};
+type Resolve = (context: Context) => unknown;
+const recommending =
+  (resolve: Resolve, others: IResolvers = {}) =>
+  () => ({
+    Query: { recommended: (_: unknown, __: unknown, context: Context) => resolve(context) as never },
+    ...others,
+  });
+const listed: Resolve = (context) => [productFor(context)];
+
+/** The PRIVATE field that a product comes from, and what to select below `recommended`. */
+interface Below {
+  readonly from?: string;
+  readonly selection: string;
+}
+const ROOT: Below = { selection: "id reason" };
+const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IResolvers, below: Below])[] = [
+  ["a PRIVATE field", OWN, recommending(async (context) => listed(context)), ROOT],
+  [
+    "a PRIVATE field that returns a list of promises",
+    OWN,
+    recommending((context) => [Promise.resolve(productFor(context))]),
+    ROOT,
+  ],
+  [
+    "an object within the value of a PRIVATE field",
+    "type Page { title: String shelves: [Shelf!]! } type Shelf { best: Product } extend type Query { recommended: Page @cached(maxAge: 60, scope: PRIVATE) }",
+    recommending((context) => ({ shelves: [{ best: productFor(context) }] })),
+    { selection: "shelves { best { id reason } }" },
+  ],
+  [
+    "a resolver that copies what a PRIVATE field has returned",
+    OF_ME,
+    recommending((context) => ({ id: context.userId, rows: [productFor(context)] }), {
+      Me: { products: async ({ rows }: { rows: Product[] }) => rows.map((row) => ({ ...row })) },
+    }),
+    { selection: "products { id reason }" },
+  ],
+  [
+    "a PUBLIC field that is PRIVATE by what it is made from",
+    "type Me { id: ID! best: Product @cached(maxAge: 60) } extend type Query { me: Me recommended: Me @cached(maxAge: 60, scope: PRIVATE) }",
+    recommending((context) => ({ id: "1", line: productFor(context).reason }), {
+      Me: { best: async ({ line }: { line: string }) => ({ id: "7", reason: line }) },
+    }),
+    { from: "Me.best", selection: "best { id reason }" },
+  ],
+  ["a field that is PRIVATE by its hint", HINTED, recommending(async (context) => listed(context)), ROOT],
+  [
+    "a field that is PRIVATE by its hint, and whose resolver returns a promise-like query",
+    HINTED,
+    recommending(queryFor),
+    ROOT,
+  ],
+  [
+    "a field that is PRIVATE by its hint, and whose resolver returns a promise of another realm",
+    HINTED,
+    recommending((context) => runInNewContext("Promise.resolve(rows)", { rows: listed(context) })),
+    ROOT,
+  ],
+  [
+    "a field that returns a union with a type that is PRIVATE by its hint",
+    `directive @cacheControl(scope: CacheControlScope) on OBJECT enum CacheControlScope { PUBLIC PRIVATE }
+      type Secret @cacheControl(scope: PRIVATE) { id: ID } union Found = Product | Secret extend type Query { recommended: [Found!]! }`,
+    recommending(async (context) => listed(context), { Found: { __resolveType: () => "Product" } }),
+    { selection: "... on Product { id reason }" },
+  ],
+  [
+    "a resolver below a PRIVATE field that returns a promise-like query",
+    OF_ME,
+    recommending(({ userId }) => ({ id: userId }), {
+      Me: { products: (_: unknown, __: unknown, context: Context) => queryFor(context) as never },
+    }),
+    { selection: "products { id reason }" },
+  ],
+];
 
 describe("a PUBLIC field whose parent came from", () => {
-  it.each(FORMS)("%s belongs to its caller", async (name, typeDefs, make, from) => {
+  it.each(FORMS)("%s belongs to its caller", async (_, typeDefs, make, { from = "Query.recommended", selection }) => {
     const { cache, ask, newLoads, warnings } = site(typeDefs, make());
-    const query = QUERIES[name] ?? "{ recommended { id reason } }";
+    const query = `{ recommended { ${selection} } }`;
     for (const userId of ["alice", "bob", "alice", "bob"])
       expect(await ask(query, userId)).toContain(`because ${userId} has bought a crib`);
     expect(newLoads()).toBe(4);
@@ -191,17 +154,15 @@ describe("a PUBLIC field whose parent came from", () => {
     for (const userId of ["alice", "bob"])
       expect(await ask("{ product { reason } }", userId)).toContain("everybody likes it");
     expect(newLoads()).toBe(1);
-    await cache.close();
   });
 
-  it.each(FORMS)("%s is shared if the field itself says PUBLIC", async (name, typeDefs, make) => {
-    const { cache, ask, newLoads, warnings } = site(typeDefs, make(), {}, "maxAge: 60, scope: PUBLIC");
-    const query = QUERIES[name] ?? "{ recommended { id reason } }";
+  it.each(FORMS)("%s is shared if the field itself says PUBLIC", async (_, typeDefs, make, { selection }) => {
+    const { ask, newLoads, warnings } = site(typeDefs, make(), {}, "maxAge: 60, scope: PUBLIC");
+    const query = `{ recommended { ${selection} } }`;
     await ask(query, "alice");
     expect(await ask(query, "bob")).toContain("because alice has bought a crib");
     expect(newLoads()).toBe(1);
     expect(warnings.filter((line) => line.includes("Product.reason"))).toEqual([]);
-    await cache.close();
   });
 
   it("a PRIVATE loader belongs to its caller, as it is, copied, and after the loader was awaited", async () => {
@@ -232,7 +193,6 @@ describe("a PUBLIC field whose parent came from", () => {
         expect(await ask(`{ ${field} { reason } }`, userId), field).toContain(`because ${userId} has`);
       expect(newLoads(), field).toBe(3);
     }
-    await cache.close();
   });
 
   it("a resolver that has set the hint PRIVATE belongs to its caller", async () => {
@@ -269,7 +229,6 @@ describe("a PUBLIC field whose parent came from", () => {
       expect(newLoads(), field).toBe(3);
     }
     await server.stop();
-    await cache.close();
   });
 
   it("an object that holds the context of the request belongs to its caller", async () => {
@@ -280,14 +239,13 @@ describe("a PUBLIC field whose parent came from", () => {
         return productFor(this.context).reason;
       }
     }
-    const { cache, ask, newLoads, warnings } = site("extend type Query { model: Product }", {
+    const { ask, newLoads, warnings } = site("extend type Query { model: Product }", {
       Query: { model: (_: unknown, __: unknown, context: Context) => new Model(context) },
     });
     for (const userId of ["alice", "bob"])
       expect(await ask("{ model { reason } }", userId)).toContain(`because ${userId} has`);
     expect(newLoads()).toBe(2);
     expect(warnings).toEqual([expect.stringContaining("got one that holds the context of the request")]);
-    await cache.close();
   });
 });
 
@@ -318,7 +276,6 @@ describe("what a mutation has made for its caller", () => {
     });
     await ask("mutation { recommend { reason } }", "alice");
     expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
-    await cache.close();
   });
 });
 
@@ -336,21 +293,15 @@ it.each([
   cache.setMode(mode, "Me.best");
   await ask("{ me { best { reason } } }", "alice");
   expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
-  await cache.close();
 });
 
 it("a PUBLIC field below a PRIVATE one of a caller without an identity belongs to that caller", async () => {
-  const { cache, ask, newLoads } = site(
-    "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) }",
-    {
-      Query: { recommended: (_: unknown, __: unknown, context: Context) => [Promise.resolve(productFor(context))] },
-    },
-    { identify: () => null },
-  );
+  const { ask, newLoads } = site(OWN, recommending((context) => [Promise.resolve(productFor(context))])(), {
+    identify: () => null,
+  });
   for (const userId of ["alice", "bob"])
     expect(await ask("{ recommended { reason } }", userId)).toContain(`because ${userId} has`);
   expect(newLoads()).toBe(2);
-  await cache.close();
 });
 
 describe("a PUBLIC loader whose key is not all of its id", () => {
@@ -358,7 +309,7 @@ describe("a PUBLIC loader whose key is not all of its id", () => {
     const { cache, ask } = site(
       "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) } extend type Product { long: String said: String }",
       {
-        Query: { recommended: (_: unknown, __: unknown, context: Context) => [productFor(context)] },
+        ...recommending(listed)(),
         Product: {
           long: (product: Product, _: unknown, context: Context) => reasons(context).load(product),
           said: (product: Product, _: unknown, context: Context) => said(context).load(product),
@@ -374,7 +325,6 @@ describe("a PUBLIC loader whose key is not all of its id", () => {
       expect(answer).toContain(`"long":"because ${userId} has`);
       expect(answer).toContain(`"said":"because alice has`);
     }
-    await cache.close();
   });
 });
 
@@ -397,7 +347,7 @@ it("the refresh of a PUBLIC value is not handed to a worker with a PRIVATE paren
   const jobs: unknown[] = [];
   const { cache, ask } = site(
     "extend type Query { recommended: [Product!]! @cached(maxAge: 600, scope: PRIVATE) }",
-    { Query: { recommended: (_: unknown, __: unknown, context: Context) => [productFor(context)] } },
+    recommending(listed)(),
     {
       store: memoryStore({ clock }),
       prefix: "origins",
@@ -412,5 +362,4 @@ it("the refresh of a PUBLIC value is not handed to a worker with a PRIVATE paren
   expect(jobs).toEqual([]);
   await cache.settled();
   expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
-  await cache.close();
 });

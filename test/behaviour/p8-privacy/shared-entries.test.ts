@@ -2,18 +2,16 @@ import { buildSubgraphSchema } from "@apollo/subgraph";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { mapSchema } from "@graphql-tools/utils";
 import { GraphQLSchema, graphql, parse } from "graphql";
-import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
-import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { applyCached, type Cache, cachedTypeDefs } from "graphql-cached";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { listen } from "../../support/listen.js";
 
 afterEach(() => void vi.unstubAllEnvs());
 
-function cacheOf(env: string): { readonly cache: Cache; readonly lines: string[] } {
+function cacheOf(env: string) {
   vi.stubEnv("NODE_ENV", env);
-  const lines: string[] = [];
-  const write = (line: string): void => void lines.push(line);
-  const cache = createCache({ logger: { info: write, warn: write } });
-  onTestFinished(() => cache.close());
-  return { cache, lines };
+  const { cache, warnings, infos } = listen();
+  return { cache, linesWith: (text: string) => [...warnings, ...infos].filter((line) => line.includes(text)) };
 }
 
 const SDL = "type Query { price: Int @cached(maxAge: 60, scope: PUBLIC) other: Int }";
@@ -23,13 +21,15 @@ const schemaOf = (price: () => unknown, sdl = SDL): GraphQLSchema => {
   Object.assign(schema.getQueryType()?.getFields().price as object, { resolve: price });
   return schema;
 };
-const subgraphOf = (resolveReference: () => unknown): GraphQLSchema =>
-  buildSubgraphSchema({
+const applySubgraph = (id: number, cache: Cache): GraphQLSchema => {
+  const subgraph = buildSubgraphSchema({
     typeDefs: parse(
       `${String(cachedTypeDefs)} type Item @key(fields: "id") @cached(maxAge: 60, scope: PUBLIC) { id: ID! } type Query { a: Int }`,
     ),
-    resolvers: { Item: { __resolveReference: resolveReference } },
+    resolvers: { Item: { __resolveReference: () => ({ id }) } },
   });
+  return applyCached(subgraph, cache);
+};
 
 describe("two schemas of one cache", () => {
   it.each<[string, () => GraphQLSchema]>([
@@ -49,16 +49,8 @@ describe("two schemas of one cache", () => {
 
   it("with other resolvers of references are refused in production", () => {
     const { cache } = cacheOf("production");
-    applyCached(
-      subgraphOf(() => ({ id: 1 })),
-      cache,
-    );
-    expect(() =>
-      applyCached(
-        subgraphOf(() => ({ id: 2 })),
-        cache,
-      ),
-    ).toThrow("other resolvers of `Item.__resolveReference`");
+    applySubgraph(1, cache);
+    expect(() => applySubgraph(2, cache)).toThrow("other resolvers of `Item.__resolveReference`");
   });
 
   it.each<[string, (schema: GraphQLSchema, cache: Cache) => GraphQLSchema]>([
@@ -74,34 +66,27 @@ describe("two schemas of one cache", () => {
     ["a field of another shape", () => schemaOf(() => 2, SDL.replace("price: Int", "price: String"))],
     ["a field that is not cached there", () => schemaOf(() => 2, "type Query { price: Int }")],
   ])("are accepted if they resolve their cached fields by the same functions: %s", async (_what, derive) => {
-    const { cache, lines } = cacheOf("production");
+    const { cache, linesWith } = cacheOf("production");
     const schema = schemaOf(() => 1);
     applyCached(schema, cache);
     const applied = applyCached(derive(schema, cache), cache);
     expect((await graphql({ schema: applied, source: "{ price }", contextValue: {} })).errors).toBeUndefined();
-    expect(lines.filter((line) => line.includes("resolvers"))).toEqual([]);
+    expect(linesWith("resolvers")).toEqual([]);
   });
 
   it.each(["production", "development"])("are accepted if one is the other with cached references, in %s", (env) => {
-    const { cache, lines } = cacheOf(env);
-    const applied = applyCached(
-      subgraphOf(() => ({ id: 1 })),
-      cache,
-    );
+    const { cache, linesWith } = cacheOf(env);
+    const applied = applySubgraph(1, cache);
     for (const again of [applied, mapSchema(applied, {})]) expect(() => applyCached(again, cache)).not.toThrow();
-    expect(lines.filter((line) => line.includes("resolvers"))).toEqual([]);
+    expect(linesWith("resolvers")).toEqual([]);
   });
 
   it("replace each other outside of production, which is said once", () => {
     for (const env of ["development", "test"]) {
-      const { cache, lines } = cacheOf(env);
-      for (let evaluation = 0; evaluation < 3; evaluation++)
-        applyCached(
-          schemaOf(() => evaluation),
-          cache,
-        );
-      const said = lines.filter((line) => line.includes("the later schema replaces the earlier one"));
-      expect(said).toHaveLength(1);
+      const { cache, linesWith } = cacheOf(env);
+      const schema = (evaluation: number) => schemaOf(() => evaluation);
+      for (let evaluation = 0; evaluation < 3; evaluation++) applyCached(schema(evaluation), cache);
+      expect(linesWith("the later schema replaces the earlier one")).toHaveLength(1);
     }
   });
 });

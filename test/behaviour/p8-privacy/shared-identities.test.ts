@@ -1,7 +1,6 @@
-import { makeExecutableSchema } from "@graphql-tools/schema";
-import { graphql } from "graphql";
-import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
+import type { CacheOptions } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { memoryWorld } from "../../support/world.js";
 
 type Context = Readonly<Record<string, unknown>>;
 type Find = (context: never) => unknown;
@@ -11,38 +10,28 @@ async function linesFor(
   identify: (context: never) => string,
   find: Find,
   contexts: readonly Context[],
-  options: CacheOptions<Context> = {},
+  options: CacheOptions<never> = {},
 ): Promise<string[]> {
-  const lines: string[] = [];
-  const cache = createCache<Context>({
-    identify: identify as never,
-    logger: { info: () => undefined, warn: (line) => lines.push(line) },
-    ...options,
-  });
-  const mine = cache.loader<string, string, Context>({
+  const { cache, ask, warnings } = memoryWorld().process(
+    "type Query { me: String @cached(maxAge: 60, scope: PRIVATE) mine: String }",
+    {
+      Query: {
+        me: async (_: unknown, __: unknown, context: never) => String(find(context)),
+        mine: (_: unknown, __: unknown, context: never) => mine(context).load("a"),
+      },
+    },
+    { identify, ...options } as never,
+  );
+  const mine = cache.loader<string, string>({
     name: "Mine",
     maxAge: 60,
     scope: "PRIVATE",
     batch: async (ids, context) => ids.map(() => String(find(context as never))),
   });
-  const schema = applyCached(
-    makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, "type Query { me: String @cached(maxAge: 60, scope: PRIVATE) mine: String }"],
-      resolvers: {
-        Query: {
-          me: async (_: unknown, __: unknown, context: Context) => String(find(context as never)),
-          mine: (_: unknown, __: unknown, context: Context) => mine(context).load("a"),
-        },
-      },
-    }),
-    cache,
-  );
-  for (const contextValue of [...contexts, ...contexts]) {
-    await graphql({ schema, source: "{ me }", contextValue });
-    await graphql({ schema, source: "{ mine }", contextValue });
-  }
+  for (const context of [...contexts, ...contexts])
+    for (const query of ["{ me }", "{ mine }"]) await ask(query, context);
   await cache.close();
-  return lines.filter((line) => line.includes("identify"));
+  return warnings.filter((line) => line.includes("identify"));
 }
 
 class Session {
@@ -96,7 +85,7 @@ const SHARED: readonly (readonly [what: string, (context: never) => string, Find
 describe("an identity that two callers have", () => {
   it.each(SHARED)("is reported once if it is %s", async (_what, identify, find, contexts, property) => {
     expect(await linesFor(identify, find, contexts as Context[])).toEqual([
-      "graphql-cached: createCache: `identify`: expected an identity that one caller has, got the same one for two contexts with another " +
+      "createCache: `identify`: expected an identity that one caller has, got the same one for two contexts with another " +
         `\`context.${property}\`, which the load of \`Query.me\` reads; they share PRIVATE values; return the id of the user, not a role, a group or an IP address`,
     ]);
   });
@@ -115,14 +104,10 @@ describe("an identity of one caller is not reported", () => {
     [
       "with other requests, sessions and devices",
       (context: Context) => [context.requestId, context.sessionId, context.token, context.userAgent, context.session],
-      ["1", "2"].map((nth) => ({
-        userId: "ann",
-        requestId: nth,
-        sessionId: nth,
-        token: nth,
-        userAgent: nth,
-        session: { id: nth },
-      })),
+      ["1", "2"].map((nth) => {
+        const own = { requestId: nth, sessionId: nth, token: nth, userAgent: nth, session: { id: nth } };
+        return { userId: "ann", ...own };
+      }),
     ],
     [
       "with objects of its own for each request",

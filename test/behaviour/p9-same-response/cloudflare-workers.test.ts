@@ -62,10 +62,7 @@ async function evaluateModule() {
       Mutation: { rate: () => 1 },
     };
     const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);
-    return {
-      cache,
-      ask: async (source: string) => graphql({ schema, source, contextValue: { userId: "1" } }),
-    };
+    return { cache, ask: async (source: string) => graphql({ schema, source, contextValue: { userId: "1" } }) };
   } finally {
     state.isGlobalScope = false;
   }

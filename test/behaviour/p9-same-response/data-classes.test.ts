@@ -2,15 +2,10 @@ import { FakeClock, settle } from "@graphql-cached/testing";
 import { ObjectId } from "bson";
 import { Decimal } from "decimal.js";
 import { GraphQLError, GraphQLScalarType, type ValueNode, valueFromASTUntyped } from "graphql";
-import {
-  type CacheOptions,
-  inspectionResolvers,
-  inspectionTypeDefs,
-  memoryStore,
-  type RefreshJob,
-} from "graphql-cached";
+import { type CacheOptions, memoryStore, type RefreshJob } from "graphql-cached";
 import { DateTime } from "luxon";
 import { describe, expect, it } from "vitest";
+import { inspect } from "../../support/inspection.js";
 import { until } from "../../support/redis-lab.js";
 import { dataOf, memoryWorld, type World, waitForStores } from "../../support/world.js";
 
@@ -97,12 +92,7 @@ function filmSite(world: World = memoryWorld(), options: CacheOptions<never> = {
         byId: load("byId"),
         within: load("within"),
         follow: load("follow"),
-        ahead: (
-          _source: unknown,
-          _args: unknown,
-          _context: unknown,
-          info: { fieldNodes: { selectionSet: unknown }[] },
-        ) => {
+        ahead: (...[, , , info]: [unknown, unknown, unknown, { fieldNodes: { selectionSet: unknown }[] }]) => {
           loads.push(["ahead", info.fieldNodes[0]?.selectionSet === undefined]);
           return { id: state.id };
         },
@@ -222,24 +212,11 @@ describe("parents whose id is an instance of a class", () => {
   });
 
   it("have entries that the inspection finds by the text of the id", async () => {
-    const world = memoryWorld();
-    const site = world.process(
-      `scalar ObjectID type Query { film: Film } type Film { id: ObjectID! stars: String @cached(maxAge: 60) } ${inspectionTypeDefs}`,
-      {
-        ObjectID: classScalar("ObjectID", (input) => new ObjectId(input as string)),
-        Query: { film: () => ({ id: new ObjectId(HEX) }) },
-        Film: { stars: () => "five" },
-      },
-      { types },
-    );
-    const resolvers = inspectionResolvers(site.cache, { allow: () => true });
+    const site = filmSite();
     await site.ask("{ film { stars } }", {});
     await waitForStores(site);
-    const entryOf = (id: string) =>
-      (resolvers.CacheInspection as never as { entry: (source: object, args: object) => Promise<unknown> }).entry(
-        {},
-        { coordinate: "Film.stars", source: { id } },
-      );
+    const entryOf = async (id: string) =>
+      (await inspect(site.cache, `entry(coordinate: "Film.stars", source: { id: "${id}" }) { state }`)).entry;
     expect(await entryOf(HEX)).toMatchObject({ state: "VALUE" });
     expect(await entryOf(OTHER_HEX)).toMatchObject({ state: "ABSENT" });
   });
@@ -265,10 +242,8 @@ describe("ids of loaders that are instances of classes", () => {
 
 describe("classes without a key form", () => {
   it("are reported once, with the entry to add", async () => {
-    const lines: string[] = [];
-    const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
     const { keyOf: _keyOf, ...withoutKey } = types.Decimal;
-    const site = filmSite(memoryWorld(), { types: { Decimal: withoutKey }, logger } as never);
+    const site = filmSite(memoryWorld(), { types: { Decimal: withoutKey } } as never);
     for (let request = 0; request < 2; request++) {
       await dataOf(site.ask('{ above(price: "1") }'));
       await dataOf(site.ask(`{ byId(id: "${HEX}") }`));
@@ -276,22 +251,20 @@ describe("classes without a key form", () => {
     expect(site.outcomes()).toEqual({ "bypassed(KEY_UNUSABLE)": 4 });
     const needed = (name: string): string =>
       `got an instance of ${name}, which needs an entry with \`keyOf\` in createCache({ types }) to be part of a key; list the inputs that matter in \`key\``;
-    expect(lines).toEqual([
-      `graphql-cached: \`Query.above\` is not cached: key input: expected plain data, ${needed("Decimal")}`,
-      `graphql-cached: \`Query.byId\` is not cached: key input: expected plain data, ${needed("ObjectId")}`,
+    expect(site.warnings).toEqual([
+      `\`Query.above\` is not cached: key input: expected plain data, ${needed("Decimal")}`,
+      `\`Query.byId\` is not cached: key input: expected plain data, ${needed("ObjectId")}`,
     ]);
   });
 
   it("make a value with one of their instances as a key part uncacheable if keyOf fails", async () => {
-    const lines: string[] = [];
-    const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
     const ObjectIdType = { ...types.ObjectId, keyOf: (() => 7) as never };
-    const site = filmSite(memoryWorld(), { types: { ...types, ObjectId: ObjectIdType }, logger } as never);
+    const site = filmSite(memoryWorld(), { types: { ...types, ObjectId: ObjectIdType } } as never);
     await dataOf(site.ask(`{ byId(id: "${HEX}") }`));
     await dataOf(site.ask('{ within(range: { from: "no time", to: "2026-02-01T00:00:00Z" }) }'));
     expect(site.outcomes()).toEqual({ "bypassed(KEY_UNUSABLE)": 2 });
-    expect(lines[0]).toContain("expected `types.ObjectId.keyOf` to return a string, got number");
-    expect(lines[1]).toContain("`types.DateTime.keyOf` threw an exception");
+    expect(site.warnings[0]).toContain("expected `types.ObjectId.keyOf` to return a string, got number");
+    expect(site.warnings[1]).toContain("`types.DateTime.keyOf` threw an exception");
   });
 
   it("is refused by createCache if keyOf is not a function", () => {
@@ -334,15 +307,13 @@ const filmType = {
 
 /** What a reader gets on a miss and on a hit, or the log line if the value is not cached. */
 async function served(value: () => unknown, valueTypes: object = {}): Promise<{ results: unknown[]; lines: string[] }> {
-  const lines: string[] = [];
-  const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
-  const site = memoryWorld().process("type Query { a: Int }", {}, { types: valueTypes, logger } as never);
+  const site = memoryWorld().process("type Query { a: Int }", {}, { types: valueTypes } as never);
   let loads = 0;
   const loader = site.cache.loader({ name: "One", maxAge: 60, batch: async () => (loads++, [value()]) });
   const results = [await loader({}).load(1)];
   await settle();
   results.push(await loader({}).load(1));
-  return { results: loads === 1 ? results : [], lines };
+  return { results: loads === 1 ? results : [], lines: site.warnings };
 }
 
 describe("value types", () => {

@@ -1,52 +1,42 @@
 import { settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLFieldResolver, graphql } from "graphql";
-import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
+import type { CacheOptions } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { msgpackrCodec } from "../../support/msgpackr-codec.js";
 import { dataOf, memoryWorld, onEachStore } from "../../support/world.js";
 
 /** As in Pothos: `brandWithType` marks objects with a symbol property that is not enumerable. */
 const BRAND = Symbol.for("Pothos.typeBrandKey");
+const KIND = Symbol.for("kind");
+const OWN: unique symbol = Symbol("own");
 const branded = <T extends object>(value: T, type: string): T => Object.defineProperty(value, BRAND, { value: type });
 
 const PATIENT: CacheOptions<never> = { storage: { storeTimeoutMs: 5_000 } };
 
 describe("properties that JSON does not show", () => {
+  const kindOf = (film: { kind: string }) => film.kind;
+  const ownOf = (film: { [OWN]: string }) => film[OWN];
+  const counting = () => {
+    let reads = 0;
+    return {
+      get reads() {
+        return ++reads;
+      },
+    };
+  };
   /** Values with a property that a child resolver can see, and what it sees. */
   const HIDDEN: Readonly<Record<string, readonly [make: () => object, see: (value: never) => unknown]>> = {
-    "a registered symbol": [
-      () => ({ [Symbol.for("kind")]: "Film" }),
-      (film: object) => Reflect.get(film, Symbol.for("kind")),
-    ],
-    "a symbol of its own": [() => ({ [OWN]: "Film" }), (film: { [OWN]: string }) => film[OWN]],
-    "a property that is not enumerable": [
-      () => Object.defineProperty({}, "kind", { value: "Film" }),
-      (film: { kind: string }) => film.kind,
-    ],
-    "an extra property of an array": [
-      () => Object.assign(["a"], { kind: "Film" }),
-      (film: { kind: string }) => film.kind,
-    ],
-    "a symbol property of an array": [
-      () => Object.assign(["a"], { [OWN]: "Film" }),
-      (film: { [OWN]: string }) => film[OWN],
-    ],
-    "an extra property of a Date": [
-      () => Object.assign(new Date(0), { kind: "Film" }),
-      (film: { kind: string }) => film.kind,
-    ],
-    "an extra property of a Map": [
-      () => Object.assign(new Map(), { kind: "Film" }),
-      (film: { kind: string }) => film.kind,
-    ],
-    "an extra property of a Buffer": [
-      () => Object.assign(Buffer.from("a"), { kind: "Film" }),
-      (film: { kind: string }) => film.kind,
-    ],
+    "a registered symbol": [() => ({ [KIND]: "Film" }), (film: object) => Reflect.get(film, KIND)],
+    "a symbol of its own": [() => ({ [OWN]: "Film" }), ownOf],
+    "a property that is not enumerable": [() => Object.defineProperty({}, "kind", { value: "Film" }), kindOf],
+    "an extra property of an array": [() => Object.assign(["a"], { kind: "Film" }), kindOf],
+    "a symbol property of an array": [() => Object.assign(["a"], { [OWN]: "Film" }), ownOf],
+    "an extra property of a Date": [() => Object.assign(new Date(0), { kind: "Film" }), kindOf],
+    "an extra property of a Map": [() => Object.assign(new Map(), { kind: "Film" }), kindOf],
+    "an extra property of a Buffer": [() => Object.assign(Buffer.from("a"), { kind: "Film" }), kindOf],
     "a property that only a Proxy returns": [
       () => new Proxy({}, { get: (_, name) => (name === "kind" ? "Film" : undefined) }),
-      (film: { kind: string }) => film.kind,
+      kindOf,
     ],
     "an object without a prototype": [
       () => Object.assign(Object.create(null), { a: 1 }),
@@ -54,14 +44,7 @@ describe("properties that JSON does not show", () => {
     ],
     "a hole in an array": [() => new Array(3), (film: number[]) => (1 in film ? "a member" : "Film")],
     "a getter": [
-      () => {
-        let reads = 0;
-        return {
-          get reads() {
-            return ++reads;
-          },
-        };
-      },
+      counting,
       (film: { reads: number }) => ([film.reads, film.reads].join() === "1,2" ? "Film" : "a copy of one read"),
     ],
   };
@@ -99,19 +82,18 @@ describe("properties that JSON does not show", () => {
   });
 
   it("offers an object with hidden properties to the value types before it refuses it", async () => {
-    const KIND = Symbol("kind");
     const types = {
       Film: {
-        is: (value: object) => KIND in value,
-        encode: (value: object) => Reflect.get(value, KIND),
-        decode: (kind: string) => ({ [KIND]: kind }),
+        is: (value: object) => OWN in value,
+        encode: (value: object) => Reflect.get(value, OWN),
+        decode: (kind: string) => ({ [OWN]: kind }),
       },
     };
     let loads = 0;
-    const film = (): unknown => (loads++, { [KIND]: "Ran" });
+    const film = (): unknown => (loads++, { [OWN]: "Ran" });
     const process = memoryWorld().process(
       "type Query { film: Film @cached(maxAge: 60) } type Film { kind: String }",
-      { Query: { film }, Film: { kind: (parent: object) => Reflect.get(parent, KIND) } },
+      { Query: { film }, Film: { kind: (parent: object) => Reflect.get(parent, OWN) } },
       { types } as CacheOptions<never>,
     );
     for (let round = 0; round < 2; round++) {
@@ -121,8 +103,6 @@ describe("properties that JSON does not show", () => {
     expect(loads).toBe(1);
   });
 });
-
-const OWN: unique symbol = Symbol("own");
 
 describe("objects marked with a symbol", () => {
   it("stores the mark of Pothos' brandWithType, so that Relay nodes resolve their type on a miss and on a hit", async () => {
@@ -147,6 +127,13 @@ describe("objects marked with a symbol", () => {
 });
 
 describe("a generator", () => {
+  function* numbers() {
+    yield* [1, 2, 3];
+  }
+  async function* later() {
+    yield* [1, 2, 3];
+  }
+
   it("is loaded for each alias, so that every alias gets all items", async () => {
     const collect = async ({ items }: { items: AsyncIterable<number> }): Promise<number[]> => {
       const all: number[] = [];
@@ -156,16 +143,7 @@ describe("a generator", () => {
     const process = memoryWorld().process(
       "type Query { sync: [Int] @cached(maxAge: 60) async: Feed @cached(maxAge: 60) } type Feed { items: [Int] }",
       {
-        Query: {
-          sync: function* () {
-            yield* [1, 2, 3];
-          },
-          async: () => ({
-            items: (async function* () {
-              yield* [1, 2, 3];
-            })(),
-          }),
-        },
+        Query: { sync: numbers, async: () => ({ items: later() }) },
         Feed: { items: collect },
       },
       PATIENT,
@@ -182,13 +160,7 @@ describe("a generator", () => {
   it("is loaded for each request of a process that misses in the same tick", async () => {
     const process = memoryWorld().process(
       "type Query { items: [Int] @cached(maxAge: 60) }",
-      {
-        Query: {
-          items: function* () {
-            yield* [1, 2, 3];
-          },
-        },
-      },
+      { Query: { items: numbers } },
       PATIENT,
     );
     const answers = await Promise.all([1, 2, 3].map(() => dataOf(process.ask("{ items }"))));
@@ -200,16 +172,17 @@ const COUNTED = "type Query { film: Film @cached(maxAge: 60) } type Film { bump:
 const bump = (film: { count: number }): number => ++film.count;
 
 describe("aliases of one field", () => {
-  it("get an object each, on a miss and on a hit, so that a child resolver may change its parent", async () => {
+  const ALIASES = "{ a: film { bump } b: film { bump } c: film { bump } }";
+  const EACH = { a: { bump: 2 }, b: { bump: 2 }, c: { bump: 2 } };
+
+  it("share one read and one load, and get an object each, so that a child resolver may change its parent", async () => {
     let loads = 0;
     const film = (): unknown => (loads++, { count: 1 });
     const process = memoryWorld().process(COUNTED, { Query: { film }, Film: { bump } }, PATIENT);
     for (let round = 0; round < 3; round++) {
-      expect(await dataOf(process.ask("{ a: film { bump } b: film { bump } c: film { bump } }"))).toEqual({
-        a: { bump: 2 },
-        b: { bump: 2 },
-        c: { bump: 2 },
-      });
+      expect(await dataOf(process.ask(ALIASES))).toEqual(EACH);
+      // They share one read of the store and one load.
+      if (round === 0) expect([loads, process.outcomes()]).toEqual([1, { loaded: 1 }]);
       await settle();
     }
     expect(loads).toBeLessThanOrEqual(2);
@@ -220,20 +193,8 @@ describe("aliases of one field", () => {
     const film = (): unknown => (loads++, { count: 1, text: "x".repeat(2_000) });
     const options = { storage: { storeTimeoutMs: 5_000, maxValueBytes: 1_000 } };
     const process = memoryWorld().process(COUNTED, { Query: { film }, Film: { bump } }, options);
-    expect(await dataOf(process.ask("{ a: film { bump } b: film { bump } }"))).toEqual({
-      a: { bump: 2 },
-      b: { bump: 2 },
-    });
+    expect(await dataOf(process.ask(ALIASES))).toEqual(EACH);
     expect(loads).toBe(1);
-  });
-
-  it("share one read of the store and one load", async () => {
-    let loads = 0;
-    const film = (): unknown => (loads++, { count: 1 });
-    const process = memoryWorld().process(COUNTED, { Query: { film }, Film: { bump } }, PATIENT);
-    await process.ask("{ a: film { bump } b: film { bump } }");
-    expect(loads).toBe(1);
-    expect(process.outcomes()).toEqual({ loaded: 1 });
   });
 });
 
@@ -425,44 +386,36 @@ describe("a value with objects whose types are resolved by a function", () => {
 });
 
 describe("a server with a field resolver of its own", () => {
+  const fieldResolver: GraphQLFieldResolver<Record<string, unknown>, unknown> = (source, _, __, { fieldName }) =>
+    source[fieldName.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
+
   it("resolves a cached field and a mutation with it if it is their resolver, and the fields below by itself", async () => {
-    const cache = createCache({ defaultScope: "PUBLIC" });
     const sdl = /* GraphQL */ `
       type Query { topFilm: Film @cached(maxAge: 60, tags: ["Top"]) }
       type Mutation { rateFilm: Film @invalidates(tags: ["Top"]) }
       type Film { releaseYear: Int! }
     `;
-    const fieldResolver: GraphQLFieldResolver<Record<string, unknown>, unknown> = (source, _, __, { fieldName }) =>
-      source[fieldName.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
     const resolvers = { Query: { topFilm: fieldResolver }, Mutation: { rateFilm: fieldResolver } };
-    const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache);
+    const { schema } = memoryWorld().process(sdl, resolvers);
     const film = { release_year: 1985 };
     const rootValue = { top_film: film, rate_film: film };
     const ask = async (source: string) => (await graphql({ schema, source, rootValue, fieldResolver })).data;
     expect(await ask("{ topFilm { releaseYear } }")).toEqual({ topFilm: { releaseYear: 1985 } });
     expect(await ask("mutation { rateFilm { releaseYear } }")).toEqual({ rateFilm: { releaseYear: 1985 } });
-    await cache.close();
   });
 
   it("keeps values whose properties are named differently from the fields", async () => {
     let loads = 0;
-    const cache = createCache({ defaultScope: "PUBLIC" });
-    const typeDefs = "type Query { film: Film @cached(maxAge: 60) } type Film { releaseYear: Int! }";
-    const resolvers = { Query: { film: () => (loads++, { release_year: 1985 }) } };
-    const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);
-    const fieldResolver = (
-      source: Record<string, unknown>,
-      _: unknown,
-      __: unknown,
-      { fieldName }: { fieldName: string },
-    ) => source[fieldName.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
+    const { schema } = memoryWorld().process(
+      "type Query { film: Film @cached(maxAge: 60) } type Film { releaseYear: Int! }",
+      { Query: { film: () => (loads++, { release_year: 1985 }) } },
+    );
     for (let round = 0; round < 2; round++) {
       const { data } = await graphql({ schema, source: "{ film { releaseYear } }", fieldResolver });
       expect(data).toEqual({ film: { releaseYear: 1985 } });
       await settle();
     }
     expect(loads).toBe(1);
-    await cache.close();
   });
 });
 

@@ -1,15 +1,8 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
-import { type ExecutionResult, graphql } from "graphql";
-import {
-  type ApplyCachedOptions,
-  applyCached,
-  type CacheEvent,
-  type CacheOptions,
-  cachedTypeDefs,
-  createCache,
-} from "graphql-cached";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { type ApplyCachedOptions, applyCached, type CacheOptions } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { errorOf } from "../../support/listen.js";
+import { dataOf, memoryWorld } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -40,7 +33,6 @@ function createSite(
   const existing = new Set<unknown>(["7", 1927]);
   const checked: unknown[][] = [];
   const loads: unknown[] = [];
-  const events: CacheEvent[] = [];
   const state = { hold: Promise.resolve() as Promise<unknown> };
   const guard = {
     has: async (ids: readonly unknown[]) => {
@@ -50,10 +42,7 @@ function createSite(
       return answers;
     },
   };
-  const load = (id: unknown) => {
-    loads.push(id);
-    return existing.has(id) ? { id } : null;
-  };
+  const load = (id: unknown) => (loads.push(id), existing.has(id) ? { id } : null);
   const resolvers = {
     Query: {
       movie: (_: unknown, { id }: { id: string }) => load(id),
@@ -62,20 +51,10 @@ function createSite(
     },
     Movie: { sequel: ({ id }: { id: unknown }) => load(id) },
   };
-  const cache = createCache({
-    defaultScope: "PUBLIC",
-    ...({ ...options, onEvent: (event) => events.push(event) } as CacheOptions),
-  });
-  onTestFinished(() => cache.close());
   const exists = existsOf === undefined ? { "Query.movie": { id: "$args.id", guard } } : existsOf(guard);
-  const source = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers });
-  const schema = applyCached(source, cache, { exists } as ApplyCachedOptions);
-  const ask = (query: string): Promise<ExecutionResult> => graphql({ schema, source: query, contextValue: {} });
-  return { existing, checked, loads, events, state, cache, ask, source, schema, guard };
+  const process = memoryWorld().process(typeDefs, resolvers, options, { exists } as ApplyCachedOptions);
+  return { ...process, existing, checked, loads, state, guard };
 }
-
-const dataOf = async (result: Promise<ExecutionResult>): Promise<unknown> =>
-  JSON.parse(JSON.stringify(await result)).data;
 
 describe("exists for a field", () => {
   it("answers null without a load for ids that the guard excludes, and checks the ids of a tick together", async () => {
@@ -104,14 +83,6 @@ describe("exists for a field", () => {
     expect(await dataOf(before)).toEqual({ movie: null });
     expect(await dataOf(after)).toEqual({ movie: { id: "8" } });
     expect(loads).toEqual(["8"]);
-  });
-
-  it("loads what the guard fails to answer for", async () => {
-    for (const answer of [() => Promise.reject(new Error("down")), async () => [] as boolean[]]) {
-      const { ask, loads } = createSite(() => ({ "Query.movie": { id: "$args.id", guard: { has: answer } } }));
-      expect(await dataOf(ask("{ movie(id: 8) { id } }"))).toEqual({ movie: null });
-      expect(loads).toEqual(["8"]);
-    }
   });
 
   it("loads after `leaseWaitMs` what the guard has not answered for by then", async () => {
@@ -148,23 +119,16 @@ describe("exists for a field", () => {
   });
 
   it("does not ask the guard for a value that a caller wants to be loaded", async () => {
-    const { ask, cache, checked, schema } = createSite();
-    await ask("{ movie(id: 7) { id } }");
-    const contextValue = {};
-    cache.override(contextValue, "REFRESH");
-    await graphql({ schema, source: "{ movie(id: 7) { id } }", contextValue });
+    const { ask, cache, checked } = createSite();
+    await ask("{ movie(id: 7) { id } }", {});
+    const context = {};
+    cache.override(context, "REFRESH");
+    await ask("{ movie(id: 7) { id } }", context);
     expect(checked).toHaveLength(1);
   });
 
   it("is refused with all mistakes at once", () => {
-    const messageOf = (exists: unknown): string => {
-      try {
-        createSite(() => exists);
-      } catch (error) {
-        return (error as Error).message;
-      }
-      return "none";
-    };
+    const messageOf = (exists: unknown): string => errorOf(() => createSite(() => exists)).message;
     const guard = { has: async () => [] };
     expect(messageOf([])).toContain("`exists`: expected an object of coordinates");
     const message = messageOf({

@@ -1,5 +1,4 @@
 import { settle } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import {
   type GraphQLField,
@@ -8,8 +7,10 @@ import {
   type GraphQLSchema,
   graphql,
 } from "graphql";
-import { applyCached, cachedTypeDefs, createCache, resultControl } from "graphql-cached";
+import { applyCached, resultControl } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { errorOf, listen, schemaOf } from "../../support/listen.js";
+import { memoryWorld } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -28,19 +29,13 @@ const typeDefs = /* GraphQL */ `
 
 /** As makeGrafastSchema makes it: a field has a plan in its extensions, and no resolver. */
 const withPlans = (planned: readonly string[], grafast: object = { plan: () => undefined }): GraphQLSchema =>
-  mapSchema(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), {
+  mapSchema(schemaOf(typeDefs), {
     [MapperKind.OBJECT_FIELD]: (config: GraphQLFieldConfig<unknown, unknown>, name: string) =>
       planned.includes(name) ? { ...config, extensions: { ...config.extensions, grafast } } : config,
   });
 
-const refusal = (schema: GraphQLSchema, options = {}): string => {
-  try {
-    applyCached(schema, createCache({ defaultScope: "PUBLIC" }), options);
-  } catch (error) {
-    return (error as Error).message;
-  }
-  return "";
-};
+const apply = (schema: GraphQLSchema, options = {}): GraphQLSchema => applyCached(schema, listen().cache, options);
+const refusal = (schema: GraphQLSchema, options = {}): string => errorOf(() => apply(schema, options)).message;
 
 describe("a field that Grafast answers by a plan", () => {
   it("is refused if it is cached, or invalidates", () => {
@@ -57,12 +52,10 @@ describe("a field that Grafast answers by a plan", () => {
     );
   });
 
-  it("is accepted if the cache does not concern it", async () => {
+  it("is accepted if the cache does not concern it", () => {
     const schema = withPlans(["top", "remove", "stars"]);
-    expect(refusal(schema)).toBe("");
-    const applied = applyCached(schema, createCache({ defaultScope: "PUBLIC" }));
-    expect(applied.getQueryType()?.getFields().top?.resolve).toBeUndefined();
-    expect(refusal(withPlans(["film"], {}))).toBe("");
+    expect(apply(schema).getQueryType()?.getFields().top?.resolve).toBeUndefined();
+    expect(() => apply(withPlans(["film"], {}))).not.toThrow();
   });
 });
 
@@ -78,24 +71,19 @@ describe("a root field that reads a property, as in a schema whose resolvers are
 
   it("is reported once if graphql-tools has made it, in a stitched schema as well", async () => {
     for (const extensions of [{}, { stitchingInfo: {} }]) {
-      const lines: string[] = [];
-      const cache = createCache({
-        defaultScope: "PUBLIC",
-        logger: { info: () => undefined, warn: (line) => void lines.push(line) },
-      });
-      const source = makeExecutableSchema({
-        typeDefs: [cachedTypeDefs, typeDefs],
-        resolvers: { Query: { film: defaultMergedResolver }, Mutation: { rate: () => null } },
+      const { cache, warnings } = listen();
+      const source = schemaOf(typeDefs, {
+        Query: { film: defaultMergedResolver },
+        Mutation: { rate: () => null },
       });
       source.extensions = extensions;
       const schema = applyCached(source, cache);
       expect(await graphql({ schema, source: "{ film(id: 7) { id } }" })).toEqual({ data: { film: null } });
-      expect(lines.filter((line) => line.includes("without a resolver"))).toEqual([
+      expect(warnings.filter((line) => line.includes("without a resolver"))).toEqual([
         expect.stringContaining(
           "fields without a resolver, which read a property of their parent, so that nothing is saved: `Query.film`",
         ),
       ]);
-      await cache.close();
     }
   });
 });
@@ -104,24 +92,13 @@ describe("an executor whose `info` inherits what is the same for all calls, as G
   it("gets the values of cached fields, whose resolvers see all of `info`", async () => {
     let loads = 0;
     const seen: unknown[] = [];
-    const cache = createCache({ defaultScope: "PUBLIC" });
-    const schema = applyCached(
-      makeExecutableSchema({
-        typeDefs: [cachedTypeDefs, typeDefs],
-        resolvers: {
-          Query: {
-            film: (_: unknown, { id }: { id: string }, __: unknown, info: GraphQLResolveInfo) => {
-              loads++;
-              seen.push(info.fieldName, String(info.parentType), info.schema.getQueryType()?.name);
-              resultControl(info).set({ maxAge: 30 });
-              return { id };
-            },
-          },
-          Mutation: { rate: () => null },
-        },
-      }),
-      cache,
-    );
+    const film = (_: unknown, { id }: { id: string }, __: unknown, info: GraphQLResolveInfo) => {
+      loads++;
+      seen.push(info.fieldName, String(info.parentType), info.schema.getQueryType()?.name);
+      resultControl(info).set({ maxAge: 30 });
+      return { id };
+    };
+    const schema = apply(schemaOf(typeDefs, { Query: { film }, Mutation: { rate: () => null } }));
     const field = schema.getQueryType()?.getFields().film as GraphQLField<unknown, unknown>;
     const { resolve } = field;
     field.resolve = (source, args, context, { variableValues, rootValue, path, ...shared }) =>
@@ -133,6 +110,53 @@ describe("an executor whose `info` inherits what is the same for all calls, as G
       await settle();
     }
     expect([loads, ...seen]).toEqual([1, "film", "Query", "Query"]);
-    await cache.close();
   });
+});
+
+interface Hint {
+  scope?: string | undefined;
+  restrict?(): void;
+  setPrivate?(): void;
+}
+
+/** Asks twice for a field whose `info` has the cache hint of another server than Apollo, and returns what was answered. */
+async function askTwice(hintOf: () => Hint | null, read: (hint: Hint) => unknown): Promise<readonly unknown[]> {
+  let loads = 0;
+  const top = (...[, , , info]: [unknown, unknown, unknown, { cacheControl: { cacheHint: Hint } }]) => {
+    read(info.cacheControl.cacheHint);
+    return ++loads;
+  };
+  const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
+  const { cache, schema, ask } = memoryWorld().process(typeDefs, { Query: { top } });
+  const field = schema.getQueryType()?.getFields().top;
+  const resolve = field?.resolve;
+  if (field === undefined || resolve === undefined) throw new Error("expected a field with a resolver");
+  field.resolve = (source, args, context, info) => {
+    const cacheControl = { cacheHint: hintOf(), setCacheHint: () => undefined };
+    return resolve(source, args, context, Object.assign({}, info, { cacheControl }) as unknown as GraphQLResolveInfo);
+  };
+  const answers: unknown[] = [];
+  for (let nth = 0; nth < 2; nth++) {
+    const { data, errors } = await ask("{ top }", {});
+    answers.push(errors?.[0]?.message ?? data?.top);
+    await cache.settled();
+  }
+  return answers;
+}
+
+it("a value is not shared if a method of the server's own has made its hint PRIVATE", async () => {
+  const hintOf = (): Hint => ({
+    scope: undefined,
+    setPrivate() {
+      this.scope = "PRIVATE";
+    },
+  });
+  expect(await askTwice(hintOf, (hint) => hint.setPrivate?.())).toEqual([1, 2]);
+});
+
+it("a frozen hint is read as any other, and a hint that is null is none", async () => {
+  const frozen = (): Hint => Object.freeze({ restrict: () => undefined });
+  expect(await askTwice(frozen, (hint) => hint.restrict?.())).toEqual([1, 1]);
+  const read = (hint: Hint | null): unknown => hint?.scope;
+  expect(await askTwice(() => null, read)).toEqual([1, 1]);
 });

@@ -120,15 +120,12 @@ onEachStore("processes with different formats", (world) => {
     const shared = world();
     let loads = 0;
     const processes = settings.map((options) => {
-      const warnings: string[] = [];
-      const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };
       const made = shared.process("type Query { a: Int }", {}, {
-        logger,
         storage: { storeTimeoutMs: 5_000 },
         ...options,
       } as CacheOptions<never>);
       const batch = async (ids: readonly number[]): Promise<unknown[]> => (loads++, ids.map(() => value));
-      return { ...made, warnings, load: made.cache.loader<number, unknown>({ name: "Price", maxAge: 60, batch }) };
+      return { ...made, load: made.cache.loader<number, unknown>({ name: "Price", maxAge: 60, batch }) };
     });
     for (let round = 0; round < 3; round++)
       for (const { load } of processes) {

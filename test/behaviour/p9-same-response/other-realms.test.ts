@@ -38,12 +38,7 @@ describe("values of another realm", () => {
         const { ask } = memoryWorld().process(
           "type Query { film: Film @cached(maxAge: 60) } type Film { seen: String }",
           {
-            Query: {
-              film: () => {
-                loads++;
-                return { value: foreign(source) };
-              },
-            },
+            Query: { film: () => (loads++, { value: foreign(source) }) },
             Film: { seen: ({ value }: { value: unknown }) => seen(value) },
           },
           options,
@@ -93,10 +88,7 @@ onEachStore("ids and parents of another realm", (world) => {
     const films = cache.loader({
       name: "Film",
       maxAge: 60,
-      batch: async (ids: readonly unknown[]) => {
-        batches.push(...ids);
-        return ids.map(seen);
-      },
+      batch: async (ids: readonly unknown[]) => (batches.push(...ids), ids.map(seen)),
     });
     for (const [what, source] of Object.entries(FOREIGN)) {
       // biome-ignore lint/security/noGlobalEval: the same text in this realm.

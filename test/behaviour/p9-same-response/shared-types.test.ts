@@ -1,8 +1,8 @@
-import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLID, GraphQLNonNull, GraphQLObjectType, GraphQLSchema, graphql, isInterfaceType } from "graphql";
-import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { expect, it, onTestFinished } from "vitest";
+import { applyCached } from "graphql-cached";
+import { expect, it } from "vitest";
 import { collectGarbage } from "../../support/collect-garbage.js";
+import { listen, schemaOf } from "../../support/listen.js";
 
 /** Returns a schema with the types of another one, and `Person`, which is one more member of its interface `Node`. */
 function withPerson(schema: GraphQLSchema): { readonly larger: GraphQLSchema; readonly person: GraphQLObjectType } {
@@ -14,29 +14,14 @@ function withPerson(schema: GraphQLSchema): { readonly larger: GraphQLSchema; re
   return { larger: new GraphQLSchema({ ...config, types: [...types, person] }), person };
 }
 
+const NODES =
+  "interface Node { id: ID! } type Film implements Node { id: ID! } type Query { node(id: ID!): Node @cached(maxAge: 60) }";
+
 it("a schema with the types of an applied one, and one more member of an interface, is served hits of that member", async () => {
-  const warnings: string[] = [];
-  const logger = { info: () => undefined, warn: (line: string) => warnings.push(line) };
-  const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore(), logger });
-  onTestFinished(() => cache.close());
+  const { cache, warnings } = listen();
   const loads: string[] = [];
-  const applied = applyCached(
-    makeExecutableSchema({
-      typeDefs: [
-        cachedTypeDefs,
-        "interface Node { id: ID! } type Film implements Node { id: ID! } type Query { node(id: ID!): Node @cached(maxAge: 60) }",
-      ],
-      resolvers: {
-        Query: {
-          node: (_: unknown, { id }: { id: string }) => {
-            loads.push(id);
-            return { id, __typename: id };
-          },
-        },
-      },
-    }),
-    cache,
-  );
+  const node = (_: unknown, { id }: { id: string }) => (loads.push(id), { id, __typename: id });
+  const applied = applyCached(schemaOf(NODES, { Query: { node } }), cache);
   const { larger } = withPerson(applied);
   const ask = async (schema: GraphQLSchema, id: string): Promise<unknown> => {
     const answer = await graphql({ schema, source: `{ node(id: "${id}") { __typename id } }`, contextValue: {} });
@@ -53,16 +38,9 @@ it("a schema with the types of an applied one, and one more member of an interfa
 });
 
 it("what is known of members of an interface goes with the schemas that have brought them", async () => {
-  const cache = createCache({
-    defaultScope: "PUBLIC",
-    store: memoryStore(),
-    logger: { info: () => undefined, warn: () => undefined },
-  });
-  onTestFinished(() => cache.close());
-  const sdl =
-    "interface Node { id: ID! } type Film implements Node { id: ID! } type Query { node(id: ID!): Node @cached(maxAge: 60) }";
+  const { cache } = listen();
   const resolvers = { Query: { node: (_: unknown, { id }: { id: string }) => ({ id, __typename: "Person" }) } };
-  const applied = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache);
+  const applied = applyCached(schemaOf(NODES, resolvers), cache);
   const members: WeakRef<object>[] = [];
   const askOwnSchema = async (nth: number): Promise<void> => {
     const { larger: schema, person } = withPerson(applied);
@@ -80,26 +58,17 @@ it("what is known of members of an interface goes with the schemas that have bro
 });
 
 it("an object whose resolveType returns a type in place of its name is not stored, since no hit could be answered", async () => {
-  const warnings: string[] = [];
-  const logger = { info: () => undefined, warn: (line: string) => warnings.push(line) };
-  const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore(), logger });
-  onTestFinished(() => cache.close());
+  const { cache, warnings } = listen();
   let loads = 0;
   const schema: GraphQLSchema = applyCached(
-    makeExecutableSchema({
-      typeDefs: [
-        cachedTypeDefs,
-        "interface Node { id: ID } type Film implements Node { id: ID } type Query { node: Node @cached(maxAge: 60) }",
-      ],
-      resolvers: {
-        Query: { node: () => ({ id: ++loads }) },
-        Node: { __resolveType: () => schema.getType("Film") as never },
-      },
+    schemaOf(NODES, {
+      Query: { node: () => ({ id: ++loads }) },
+      Node: { __resolveType: () => schema.getType("Film") as never },
     }),
     cache,
   );
   for (let nth = 0; nth < 2; nth++) {
-    const { errors } = await graphql({ schema, source: "{ node { id } }", contextValue: {} });
+    const { errors } = await graphql({ schema, source: "{ node(id: 1) { id } }", contextValue: {} });
     expect(errors).toHaveLength(1);
     await cache.settled();
   }
