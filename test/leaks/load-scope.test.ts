@@ -68,13 +68,20 @@ onEachStore("the scope of a load", (world) => {
   });
 
   /** `wall` is PUBLIC, and reads something that is not. */
-  const walls = (made: World, wall: string) => {
+  const walls = (made: World, wall: string, settings: object = {}) => {
+    const outer = (_: unknown, __: object, viewer: Viewer) => publicNotes(viewer).load(1);
     const process = made.process(
-      `type Query { wall: String ${wall} outer: String @cached(maxAge: 60) own: String @cached(maxAge: 60, scope: PRIVATE) }`,
+      `type Query {
+        wall: String ${wall}
+        outer: String @cached(maxAge: 60)
+        beside: String @cached(maxAge: 60)
+        own: String @cached(maxAge: 60, scope: PRIVATE)
+      }`,
       {
         Query: {
           wall: (_: unknown, __: object, viewer: Viewer) => notes(viewer).load(1),
-          outer: (_: unknown, __: object, viewer: Viewer) => publicNotes(viewer).load(1),
+          outer,
+          beside: outer,
           own: (_: unknown, __: object, { userId }: Viewer) => `own of ${userId}`,
         },
       },
@@ -90,6 +97,7 @@ onEachStore("the scope of a load", (world) => {
       name: "PublicNote",
       maxAge: 60,
       batch: async (ids, viewer) => (await notes(viewer).loadMany(ids)) as string[],
+      ...settings,
     });
     return { ...process, notes, publicNotes };
   };
@@ -121,6 +129,26 @@ onEachStore("the scope of a load", (world) => {
       expect(await dataOf(ask("{ outer }", { userId }))).toEqual({ outer: `note 1 of ${userId}` });
     }
   });
+
+  const noKey = (): never => {
+    throw new Error("no key");
+  };
+  it.each([
+    ["cached", {}, "on"],
+    ["switched off", {}, "off"],
+    ["without a key for the id", { cacheKeyFn: noKey }, "on"],
+  ] as const)(
+    "gives the values of two PUBLIC fields whose loads read one id of a PUBLIC loader that reads a PRIVATE one to their own caller only (the loader is %s)",
+    async (_, settings, mode) => {
+      const { ask, cache } = walls(world(), "", settings);
+      cache.setMode(mode, "PublicNote");
+      for (const userId of [...PEOPLE, ...PEOPLE])
+        expect(await dataOf(ask("{ outer beside }", { userId }))).toEqual({
+          outer: `note 1 of ${userId}`,
+          beside: `note 1 of ${userId}`,
+        });
+    },
+  );
 
   it("stores nothing of a PUBLIC load that reads a PRIVATE value while another load of its batch does not", async () => {
     const { cache, events } = world().process("type Query { unused: Int }", {}, { identify });

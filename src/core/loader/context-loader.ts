@@ -12,12 +12,11 @@ import type { Invalidation } from "../tier/invalidation/invalidate.js";
 import type { Memory } from "../tier/memory/memory.js";
 import type { KnownRequest, Reads } from "../tier/read/hit.js";
 import { canBeKept, type Memos } from "../tier/request/known-key.js";
-import type { Excess } from "../tier/request/loaded.js";
-import type { ReadReport, ReadRequest, ServedReport, SourceBatch } from "../tier/request/request.js";
+import { type Excess, isNegative } from "../tier/request/loaded.js";
+import type { ReadReport, ReadRequest, SourceBatch } from "../tier/request/request.js";
 import { type RequestTags, ResultTags } from "../tier/request/tags.js";
 import { type EnclosingLoad, isAbandonment } from "../tier/request/waiters.js";
 import type { InvalidationClock } from "../tier/shared/invalidation-clock.js";
-import type { Moment } from "../tier/shared/known-positions.js";
 import type { Variants } from "../tier/shared/variants.js";
 import { type IdLoad, isArrayLike, type Source } from "./batch-call.js";
 import type { ContextWatch } from "./context-watch.js";
@@ -27,8 +26,9 @@ import { takeKept } from "./kept-report.js";
 import { IdKey, type KeyOptions, type LoaderKeys } from "./loader-keys.js";
 import type { CachedLoader, LoaderKind, LoaderOptions, LoaderRule } from "./loader-options.js";
 import { MemoInLoads } from "./memo-in-loads.js";
+import { Remembered } from "./remembered.js";
 import type { RequestSignals } from "./request-signals.js";
-import type { Observer, PartCollector, RequestStates } from "./request-states.js";
+import type { Observer, RequestStates } from "./request-states.js";
 import type { TypeShapes } from "./type-shapes.js";
 
 /**
@@ -73,7 +73,6 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const { tier } = this.definition.parts;
     const names = this.#namesOf(id);
     if (this.#isForgotten(names)) return this.#read(id, names, ask);
-    this.#forgetOutdated(id, names);
     if (!(names instanceof IdKey)) return this.#remembered(id, names, tier.loads.enclosing(), ask);
     const nesting = tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
@@ -102,16 +101,16 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const { tier } = this.definition.parts;
     const names = this.#namesOf(id);
     if (this.#isForgotten(names)) return;
-    this.#forgetOutdated(id, names);
     if (this.#remembers) {
       const memoKey = memoKeyOf(id, names);
+      this.#forgetOutdated(memoKey, names);
       const primed: Promise<unknown> = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
       // Prevents an unhandled rejection if nobody asks for it.
-      primed.catch(() => undefined);
-      if (!this.#memo.has(memoKey)) this.#memo.set(memoKey, this.#newlyRead(primed));
+      primed.catch(ignore);
+      if (!this.#memo.has(memoKey)) this.#memo.set(memoKey, this.#newlyRead(primed, undefined));
       const load = tier.loads.enclosing();
-      if (load !== undefined && this.#memoInLoads.get(memoKey, load) === undefined)
-        this.#memoInLoads.set(memoKey, this.#newlyRead(primed), load, tier.loads.starts);
+      if (load !== undefined && this.#inLoad(memoKey, names, load) === undefined)
+        this.#memoInLoads.prime(memoKey, this.#newlyRead(primed, load), load);
     }
     const observer = this.#observer;
     observer?.onKnown?.(this.#isPrivate);
@@ -164,12 +163,17 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   /** Forgets what is outdated: a context can outlive its request, as with a subscription. */
-  #forgetOutdated(id: Id, names: Names): void {
-    const memoKey = memoKeyOf(id, names);
+  #forgetOutdated(memoKey: unknown, names: Names): void {
     const remembered = this.#memo.get(memoKey);
     if (remembered !== undefined && this.#isOutdated(remembered, names)) this.#memo.delete(memoKey);
-    const inLoads = this.#memoInLoads.last(memoKey);
-    if (inLoads !== undefined && this.#isOutdated(inLoads, names)) this.#memoInLoads.delete(memoKey);
+  }
+
+  /** The same for a load, of what it may have. Returns the rest. */
+  #inLoad(memoKey: unknown, names: Names, load: EnclosingLoad): ReturnType<MemoInLoads<Remembered>["get"]> {
+    const found = this.#memoInLoads.get(memoKey, load);
+    if (found === undefined || !this.#isOutdated(found.value, names)) return found;
+    this.#memoInLoads.delete(memoKey);
+    return undefined;
   }
 
   #isOutdated(remembered: Remembered, names: Names): boolean {
@@ -190,24 +194,22 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     return false;
   }
 
-  #newlyRead(read?: Promise<unknown>): Remembered {
+  #newlyRead(value: Promise<unknown> | undefined, load: EnclosingLoad | undefined): Remembered {
     const { policy, parts } = this.definition;
-    const { position, restarts, changes } = parts.invalidations;
-    const until = parts.clock.now() + policy.maxAgeMs;
-    const toldTo = this.#observer;
-    const { collector } = toldTo ?? {};
-    const value = read as Promise<unknown>;
-    return { value, position, restarts, changes, until, freshUntil: until, toldTo, collector };
+    const remembered = new Remembered(policy, parts.clock, parts.invalidations, load !== undefined, this.#observer);
+    if (value !== undefined) remembered.value = value;
+    return remembered;
   }
 
   /** Returns what this request has read of an id, or reads it. Inside of a load: since it began. */
   #remembered(id: Id, names: Names, load: EnclosingLoad | undefined, ask: Ask | undefined): Promise<Value> {
     const memoKey = memoKeyOf(id, names);
-    const inLoad = load && this.#memoInLoads.get(memoKey, load);
+    if (load === undefined) this.#forgetOutdated(memoKey, names);
+    const inLoad = load && this.#inLoad(memoKey, names, load);
     const known = load === undefined ? this.#memo.get(memoKey) : inLoad?.value;
     if (known === undefined) {
       if (!this.#remembers) return this.#read(id, names, ask);
-      const remembered = this.#newlyRead();
+      const remembered = this.#newlyRead(undefined, load);
       const value = this.#read(id, names, ask, remembered);
       remembered.value = value;
       if (load === undefined) this.#memo.set(memoKey, remembered);
@@ -218,26 +220,41 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     if (observer?.onKnown !== undefined && known.toldTo !== observer) {
       known.toldTo = observer;
       // It may have been read before anyone observed the request, or the read has not ended.
-      const tell = () => observer.onKnown?.(this.#isPrivate, known.freshUntil - this.definition.parts.clock.now());
+      const tell = () => {
+        const isPrivate = this.#isPrivate || known.hint?.scope === "PRIVATE";
+        observer.onKnown?.(isPrivate, known.freshUntil - this.definition.parts.clock.now());
+      };
       known.value.then(tell, tell);
     }
     for (const collector of observer?.collector?.members ?? [])
       if (known.collector?.members.has(collector) !== true)
         collector.refuse(`\`${this.#name}\` had read an id before the operation was executed`);
-    const value = known.value as Promise<Value>;
-    if (inLoad?.load === load) return value;
-    return value.catch((error: unknown) => {
+    if (load === undefined || inLoad?.isOwn === true) return known.value as Promise<Value>;
+    const copy = this.#copyOf(known, id, names, ask);
+    this.#memoInLoads.set(memoKey, known.withValue(copy), load);
+    return copy;
+  }
+
+  /**
+   * Returns a value of its own for a load, of what another one has read: that may change it at any
+   * time, or be the only one that may have it.
+   */
+  #copyOf(known: Remembered, id: Id, names: Names, ask: Ask | undefined): Promise<Value> {
+    if (!(names instanceof IdKey) || known.isBypassed) return this.#read(id, names, ask);
+    const { responder } = this.definition.parts.tier;
+    known.isShared = true;
+    const copy = responder.respondAgain(this.#requestOf(id, names, false, ask), known, known.value) as Promise<Value>;
+    return copy.catch((error: unknown) => {
       // Nobody waits for the other load any more, but somebody for this one.
       if (!isAbandonment(error)) throw error;
-      if (this.#memoInLoads.last(memoKey)?.value === value) this.#memoInLoads.delete(memoKey);
-      return this.#remembered(id, names, load, ask);
+      return this.#read(id, names, ask);
     });
   }
 
   #read(id: Id, names: Names, ask: Ask | undefined, remembered?: Remembered): Promise<Value> {
-    if (!(names instanceof IdKey)) return this.#bypass(id, names, ask);
+    if (!(names instanceof IdKey)) return this.#bypass(id, names, ask, remembered);
     const { tier } = this.definition.parts;
-    if (tier.modes.isOff(this.#name)) return this.#bypass(id, { reason: "MODE_OFF" }, ask);
+    if (tier.modes.isOff(this.#name)) return this.#bypass(id, { reason: "MODE_OFF" }, ask, remembered);
     const read = (isForced: boolean): Promise<Value> => {
       const request = this.#requestOf(id, names, isForced, ask, remembered);
       const isKnown = request.usesMemory && tier.isPlain;
@@ -249,8 +266,9 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     return cleared.then(read);
   }
 
-  #bypass(id: Id, { reason, cause }: Unnamed, ask: Ask | undefined): Promise<Value> {
-    const { names, parts, identifyOf, identifyPlace } = this.definition;
+  #bypass(id: Id, { reason, cause }: Unnamed, ask: Ask | undefined, remembered?: Remembered): Promise<Value> {
+    if (remembered !== undefined) remembered.isBypassed = true;
+    const { names, parts, policy, identifyOf, identifyPlace } = this.definition;
     const coordinate = this.#name;
     const error =
       reason === "NO_IDENTITY"
@@ -262,7 +280,10 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     parts.channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason, ...mistake });
     const report: ReadReport = { outcome: "bypassed", isPrivate: this.#isPrivate, reason };
     toldBy(this.#observer, ask)?.onRead(coordinate, report, undefined);
-    return this.#source(this.#idLoad(id, undefined));
+    const value = this.#source(this.#idLoad(id, undefined));
+    if (remembered !== undefined)
+      void value.then((got) => isNegative(got) && remembered.keepFor(policy.negativeMaxAgeMs), ignore);
+    return value;
   }
 
   #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
@@ -279,7 +300,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const { key, identity } = names;
     // That of the caller now, when it asks.
     const observer = toldBy(this.#observer, ask);
-    const { tier, channel, requestStates, signals, clock } = parts;
+    const { tier, channel, requestStates, signals } = parts;
     const { memory } = tier;
     const override = requestStates.overrideOf(this.context);
     const request: LoaderRequest = {
@@ -289,7 +310,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       acceptsKept: () => true,
       takeKept: () => {
         const { kept } = names;
-        if (remembered !== undefined && kept !== undefined) shorten(remembered, kept.freshUntilAt, kept.freshUntilAt);
+        if (kept !== undefined) remembered?.shorten(kept.freshUntilAt, kept.freshUntilAt);
         return takeKept(names, memory as Memory, policy, observer, undefined, channel);
       },
       missed: (respond) => respond(),
@@ -309,6 +330,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       },
       excess: () => (hasOtherKey ? changedId(coordinate, options.kind) : undefined),
       ...(keys.hasOwnKey ? { source: originOf(given), context: this.context } : {}),
+      ending: remembered,
       changed: () => {
         const now = this.#isPrivate ? identityOf(identifyOf(id), this.context) : undefined;
         return now === identity ? undefined : contextChanged(coordinate, "identity");
@@ -317,44 +339,14 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       onRead:
         (remembered ?? observer) &&
         ((report) => {
-          if (remembered !== undefined && report.outcome !== "bypassed") {
-            const now = clock.now();
-            shorten(remembered, now + keptFor(report, policy), now + report.freshForMs);
-          }
+          if (report.outcome !== "bypassed") remembered?.keepFor(report.freshForMs, report.hasFailed);
+          else if (report.reason === "DOES_NOT_EXIST") remembered?.keepFor(0);
           observer?.onRead(coordinate, report, undefined, key);
         }),
     };
     return request;
   }
 }
-
-/** The moment is when it was asked for. */
-interface Remembered extends Moment {
-  value: Promise<unknown>;
-  /** The `changes` of the invalidation clock up to which it has been compared. */
-  changes: number;
-  /** Until when it is remembered, and is fresh, on the clock of this process. */
-  until: number;
-  freshUntil: number;
-  /** Who is told of it by its read, or was last told that it is remembered. */
-  toldTo: Observer | undefined;
-  /** What collected the parts of a response when it was asked for. */
-  readonly collector: PartCollector | undefined;
-}
-
-function shorten(remembered: Remembered, until: number, freshUntil: number): void {
-  remembered.until = Math.min(remembered.until, until);
-  remembered.freshUntil = Math.min(remembered.freshUntil, freshUntil);
-}
-
-/** For how long what a read has returned is remembered: a failure as long as a value. */
-function keptFor({ hasFailed, freshForMs }: ServedReport, { maxAgeMs }: Policy): number {
-  if (hasFailed) return maxAgeMs;
-  return freshForMs > 0 ? freshForMs : STALE_MS;
-}
-
-/** A request that could not get a fresh value goes on with what it has for a moment. */
-const STALE_MS = 1_000;
 
 /** The key of an id, or why it has none; `cause`: what making it has thrown. */
 type Names = IdKey | Unnamed;
@@ -375,6 +367,8 @@ export interface OwnLoader<Id, Value> extends Pick<CachedLoader<Id, Value>, "loa
 interface LoaderRequest extends KnownRequest {
   readonly usesMemory: boolean;
 }
+
+const ignore = (): void => undefined;
 
 const hasRejected = async (promise: Promise<unknown>): Promise<boolean> =>
   !(await succeeds(Promise.race([promise, undefined])));

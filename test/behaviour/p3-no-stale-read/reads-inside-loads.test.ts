@@ -101,6 +101,49 @@ describe("a load that begins after an invalidation", () => {
     await two.cache.invalidateTags(TAGS);
     expect(await dataOf(one.ask("{ now offer { price } }", context))).toEqual({ now: 100, offer: { price: 200 } });
   });
+
+  it("does not store what an older load of its request has primed meanwhile", async () => {
+    const [read, prime, reading, primed] = [gate(), gate(), gate(), gate()];
+    const source = { price: 100 };
+    const primeLate: Resolve = async (_, __, context) => {
+      const { price } = source;
+      read.open();
+      await prime.passed;
+      products(context).prime(7, price);
+      primed.open();
+      return price;
+    };
+    const { ask, cache, products } = start(
+      memoryWorld(),
+      `type Query { old: Int ${TAGGED} }`,
+      () => ({ Query: { old: primeLate } }),
+      {
+        batch: async (ids) => ids.map(() => source.price),
+      },
+    );
+    const latest = cache.wrap({
+      name: "latest",
+      maxAge: 60,
+      tags: TAGS,
+      context: (context: object) => context,
+      load: async (context: object) => {
+        reading.open();
+        await primed.passed;
+        return products(context).load(7);
+      },
+    });
+    const context = {};
+    const old = dataOf(ask("{ old }", context));
+    await read.passed;
+    source.price = 200;
+    await cache.invalidateTags(TAGS);
+    const now = latest(context);
+    await reading.passed;
+    prime.open();
+    expect([await old, await now]).toEqual([{ old: 100 }, 200]);
+    await settle();
+    expect(await latest({})).toBe(200);
+  });
 });
 
 describe("a load", () => {
@@ -114,6 +157,67 @@ describe("a load", () => {
     });
     expect(await dataOf(one.ask("{ offer { price } }", {}))).toEqual({ offer: { price: 400 } });
     expect(isSame).toBe(true);
+  });
+
+  it("does not get what another load of its request has primed, which only that may know", async () => {
+    const { one } = createShop(async (load, context) => {
+      one.products(context).prime(7, 1);
+      return load(context);
+    });
+    expect(await dataOf(one.ask("{ offer { price } base }", {}))).toEqual({ offer: { price: 1 }, base: 100 });
+  });
+
+  it("gets what the batch function of a load inside of it has primed", async () => {
+    const calls: (readonly number[])[] = [];
+    const batch: Batch = async (ids) => (calls.push(ids), [...ids]);
+    const sum = async (_: unknown, { n }: { n: number }, context: object) =>
+      (await orders(context).load(n)) + (await products(context).load(8));
+    const { ask, cache, products } = start(
+      memoryWorld(),
+      "type Query { sum(n: Int!): Int @cached(maxAge: 60) }",
+      () => ({ Query: { sum } }),
+      { batch },
+    );
+    const orders = cache.loader<number, number, object>({
+      name: "Order",
+      maxAge: 60,
+      batch: async (ids, context) => {
+        products(context).prime(8, 80);
+        return [...ids];
+      },
+    });
+    expect(await dataOf(ask("{ one: sum(n: 1) two: sum(n: 2) }", {}))).toEqual({ one: 81, two: 82 });
+    expect(calls).toEqual([]);
+  });
+
+  it("gets an object of its own, whatever other loads of its request do to theirs", async () => {
+    const changed: Resolve = async (_, __, context) => {
+      const list = await lists(context).load("x");
+      list.splice(1);
+      return list;
+    };
+    const { ask, cache } = memoryWorld().process(
+      "type Query { top: [Int] @cached(maxAge: 60) all: [Int] @cached(maxAge: 60) twice: Boolean @cached(maxAge: 60) }",
+      {
+        Query: {
+          top: changed,
+          all: ((_, __, context) => lists(context).load("x")) satisfies Resolve,
+          twice: (async (_, __, context) => {
+            const [one, two] = await lists(context).loadMany(["x", "x"]);
+            return one === two;
+          }) satisfies Resolve,
+        },
+      },
+    );
+    const lists = cache.loader<string, number[], object>({
+      name: "List",
+      maxAge: 60,
+      batch: async (ids) => ids.map(() => [1, 2, 3]),
+    });
+    const expected = { top: [1], all: [1, 2, 3], twice: true };
+    expect(await dataOf(ask("{ top all twice }", {}))).toEqual(expected);
+    await settle();
+    expect(await dataOf(ask("{ top all twice }", {}))).toEqual(expected);
   });
 
   it("reads an id once together with the loads of its request that have begun with it, however long that takes", async () => {

@@ -248,6 +248,8 @@ export class AbortListeners {
 export interface EnclosingLoad {
   /** The keys of this load, and of those that it is inside of. */
   readonly keys: ReadonlySet<string>;
+  /** This load, and those that it is inside of. */
+  readonly around: ReadonlySet<EnclosingLoad>;
   readonly start: number;
   readonly waiters: Waiters;
   readonly outer: EnclosingLoad | undefined;
@@ -262,6 +264,7 @@ export class SingleLoad implements EnclosingLoad {
   hasEnded = false;
   /** The field or loader of the first PRIVATE value that it has read. */
   privateCoordinate: string | undefined = undefined;
+  #around: ReadonlySet<EnclosingLoad> | undefined;
 
   constructor(
     { name }: Pick<Key, "name">,
@@ -270,6 +273,11 @@ export class SingleLoad implements EnclosingLoad {
     readonly outer: EnclosingLoad | undefined,
   ) {
     this.keys = new Set([...(outer?.keys ?? []), name]);
+  }
+
+  get around(): ReadonlySet<EnclosingLoad> {
+    this.#around ??= new Set<EnclosingLoad>(this.outer?.around).add(this);
+    return this.#around;
   }
 
   readPrivate(coordinate: string): void {
@@ -281,6 +289,7 @@ export class SingleLoad implements EnclosingLoad {
 /** The loads of one call of a source, whose reads are those of each of them. */
 export class JointLoad implements EnclosingLoad {
   #keys: ReadonlySet<string> | undefined;
+  #around: ReadonlySet<EnclosingLoad> | undefined;
   #waiters: Waiters | undefined;
   readonly outer = undefined;
 
@@ -289,6 +298,11 @@ export class JointLoad implements EnclosingLoad {
   get keys(): ReadonlySet<string> {
     this.#keys ??= new Set(this.loads.flatMap(({ keys }) => [...keys]));
     return this.#keys;
+  }
+
+  get around(): ReadonlySet<EnclosingLoad> {
+    this.#around ??= new Set<EnclosingLoad>(this.#loads.flatMap(({ around }) => [...around])).add(this);
+    return this.#around;
   }
 
   get start(): number {
