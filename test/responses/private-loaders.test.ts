@@ -52,6 +52,50 @@ describe.each(SERVERS)("one caller's response on %s", (server) => {
   });
 });
 
+describe("Cache-Control of Apollo Server without stored responses", () => {
+  it.each([
+    ["loads", false],
+    ["remembers", true],
+  ] as const)(
+    "is private if a PUBLIC loader is asked for an id from a PRIVATE one, of which the request %s a value that is not shared",
+    async (_, isRemembered) => {
+      interface Member extends Context {
+        readonly me?: { readonly team: number };
+        readonly feeds?: { load(me: Member["me"]): Promise<string> };
+      }
+      const feed = (__: unknown, ___: unknown, context: Member) => (context.feeds ?? feeds(context)).load(context.me);
+      const { ask, cache } = openSite({
+        typeDefs: "type Query { feed: String @cacheControl(maxAge: 60) }",
+        resolvers: { Query: { feed } },
+        server: "Apollo Server",
+        responses: false,
+      });
+      const users = cache.loader<string, Member["me"]>({
+        name: "User",
+        maxAge: 60,
+        scope: "PRIVATE",
+        batch: async (ids) => ids.map(() => ({ team: 1 })),
+      });
+      const feeds = cache.loader<Member["me"], string>({
+        name: "Feed",
+        maxAge: 60,
+        cacheKeyFn: (me) => me?.team,
+        batch: async (ids, { user }) => ids.map(() => `feed of ${user}`),
+      });
+      // Of the second one, it is known that its key does not have its value.
+      for (const user of ["ann", "bob"]) {
+        const options = { user };
+        const me = await users(options).load(user);
+        let context: Member = { user, me };
+        if (isRemembered) context = cache.request({ ...context, feeds: feeds(options) }, options);
+        if (isRemembered) await context.feeds?.load(me);
+        const { data, cacheControl } = await ask("{ feed }", context);
+        expect([data, cacheControl]).toEqual([{ feed: `feed of ${user}` }, "max-age=60, private"]);
+      }
+    },
+  );
+});
+
 class Movie {
   constructor(readonly id: number) {}
   note(_args: unknown, context: Context): string {

@@ -343,6 +343,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
           else if (report.reason === "DOES_NOT_EXIST") remembered?.keepFor(0);
           observer?.onRead(coordinate, report, undefined, key);
         }),
+      onHint: observer && ((hint) => observer.onHint?.(hint, undefined)),
     };
     return request;
   }
@@ -388,6 +389,7 @@ function toldBy(observer: Observer | undefined, ask: Ask | undefined): Observer 
       ask(report);
       observer?.onRead(coordinate, report, info, key);
     },
+    onHint: (hint, info) => observer?.onHint?.(hint, info),
   };
 }
 

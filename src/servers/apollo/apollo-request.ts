@@ -67,7 +67,10 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
         if (info !== undefined) restrictHint(info as HintedInfo, report);
         trace?.onRead(coordinate, report);
       },
-      onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
+      onHint(hint, info) {
+        narrowest.addHint(hint);
+        (info as HintedInfo | undefined)?.cacheControl?.setCacheHint(hint);
+      },
       // How old it is, is not known: no part of a second is added.
       onKnown: (isPrivate, freshForMs = ENDLESS) => narrowest.addFresh(freshForMs, ENDLESS, isPrivate),
       onExecution: (one) => this.#executions.push(one),

@@ -19,8 +19,15 @@ export class NarrowestPolicy {
   #isPrivate = false;
 
   add(report: ReadReport): void {
-    if (report.outcome !== "bypassed") this.addFresh(report.freshForMs, report.ageMs, report.isPrivate);
-    else if (report.isPrivate) this.#isPrivate = true;
+    if (report.isPrivate) this.#isPrivate = true;
+    if (report.outcome === "bypassed") return;
+    this.addFresh(report.freshForMs, report.ageMs, false);
+    this.addHint(report.hint);
+  }
+
+  /** That of a loader, which has no `info`, says that its load was narrowed. */
+  addHint(hint: ResponseHint | undefined): void {
+    if (hint?.scope === "PRIVATE") this.#isPrivate = true;
   }
 
   /** The field needs no hint: that of the response is the lowest of all. */
