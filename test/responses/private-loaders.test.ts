@@ -60,7 +60,7 @@ describe("Cache-Control of Apollo Server without stored responses", () => {
     "is private if a PUBLIC loader is asked for an id from a PRIVATE one, of which the request %s a value that is not shared",
     async (_, isRemembered) => {
       interface Member extends Context {
-        readonly me?: { readonly team: number };
+        readonly me?: { readonly team: number } | undefined;
         readonly feeds?: { load(me: Member["me"]): Promise<string> };
       }
       const feed = (__: unknown, ___: unknown, context: Member) => (context.feeds ?? feeds(context)).load(context.me);

@@ -47,6 +47,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. */
   readonly #memo = new Map<unknown, Remembered>();
   readonly #memoInLoads = new MemoInLoads<Remembered>();
+  /** How much is remembered when what has expired is forgotten. */
+  #forgetAt = MIN_FORGOTTEN;
   /** By memo key, whether what was cleared has failed: the next read asks the source again. */
   readonly #cleared = new Map<unknown, Promise<boolean>>();
 
@@ -94,7 +96,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   clearAll(): void {
-    for (const memoKey of [...this.#memo.keys(), ...this.#memoInLoads.keys()]) this.#clear(memoKey);
+    for (const memoKey of [...this.#memo.keys(), ...this.#memoInLoads.entries.keys()]) this.#clear(memoKey);
   }
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): void {
@@ -149,11 +151,11 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
 
   /** Forgets what was read by a memo key, and notes whether that was an error. */
   #clear(memoKey: unknown): void {
-    const values = [this.#memo.get(memoKey)?.value, this.#memoInLoads.last(memoKey)?.value].filter(
+    const values = [this.#memo.get(memoKey)?.value, this.#memoInLoads.entries.get(memoKey)?.last.value].filter(
       (value) => value !== undefined,
     );
     this.#memo.delete(memoKey);
-    this.#memoInLoads.delete(memoKey);
+    this.#memoInLoads.entries.delete(memoKey);
     if (values.length === 0) return;
     const failed = Promise.all(values.map(hasRejected)).then((all) => all.includes(true));
     this.#cleared.set(memoKey, failed);
@@ -168,11 +170,21 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     if (remembered !== undefined && this.#isOutdated(remembered, names)) this.#memo.delete(memoKey);
   }
 
+  /** A context that lives for days is asked for most ids once. (P13) */
+  #forgetExpired(): void {
+    if (this.#memo.size + this.#memoInLoads.entries.size < this.#forgetAt) return;
+    const now = this.definition.parts.clock.now();
+    for (const [memoKey, { until }] of this.#memo) if (now >= until) this.#memo.delete(memoKey);
+    for (const [memoKey, { last }] of this.#memoInLoads.entries)
+      if (now >= last.until) this.#memoInLoads.entries.delete(memoKey);
+    this.#forgetAt = MIN_FORGOTTEN + 2 * (this.#memo.size + this.#memoInLoads.entries.size);
+  }
+
   /** The same for a load, of what it may have. Returns the rest. */
   #inLoad(memoKey: unknown, names: Names, load: EnclosingLoad): ReturnType<MemoInLoads<Remembered>["get"]> {
     const found = this.#memoInLoads.get(memoKey, load);
     if (found === undefined || !this.#isOutdated(found.value, names)) return found;
-    this.#memoInLoads.delete(memoKey);
+    this.#memoInLoads.entries.delete(memoKey);
     return undefined;
   }
 
@@ -209,6 +221,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const known = load === undefined ? this.#memo.get(memoKey) : inLoad?.value;
     if (known === undefined) {
       if (!this.#remembers) return this.#read(id, names, ask);
+      this.#forgetExpired();
       const remembered = this.#newlyRead(undefined, load);
       const value = this.#read(id, names, ask, remembered);
       remembered.value = value;
@@ -348,6 +361,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     return request;
   }
 }
+
+const MIN_FORGOTTEN = 100;
 
 /** The key of an id, or why it has none; `cause`: what making it has thrown. */
 type Names = IdKey | Unnamed;

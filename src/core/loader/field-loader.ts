@@ -97,7 +97,7 @@ export class FieldLoader implements Moment {
   /** Called after a write, and at the end: graphql 16 can keep executions in memory for long. */
   clear(): void {
     this.#firstOf.clear();
-    this.#firstInLoads?.clear();
+    this.#firstInLoads?.entries.clear();
   }
 
   /** Whether this process may have invalidated what was read, since it was. */

@@ -8,11 +8,11 @@ import type { EnclosingLoad } from "../tier/request/waiters.js";
  * is primed is as old as its load, and as private: it is for that load, and those around it.
  */
 export class MemoInLoads<Value> {
-  readonly #entries = new Map<unknown, Entry<Value>>();
+  readonly entries = new Map<unknown, Entry<Value>>();
 
   /** `isOwn`: whether no other load has read it. What others have read is theirs to change. */
   get(key: unknown, load: EnclosingLoad): { readonly value: Value; readonly isOwn: boolean } | undefined {
-    const entry = this.#entries.get(key);
+    const entry = this.entries.get(key);
     if (entry === undefined) return undefined;
     const own = entry.own.get(load);
     if (own !== undefined) return { value: own, isOwn: true };
@@ -22,7 +22,7 @@ export class MemoInLoads<Value> {
 
   /** `starts`: `Loads.starts` when it was asked for. Default: it is for this load alone. */
   set(key: unknown, value: Value, load: EnclosingLoad, starts = ALONE): void {
-    const entry = getOrMake(this.#entries, key, () => ({ own: new WeakMap(), last: value, starts, primed: undefined }));
+    const entry = getOrMake(this.entries, key, () => ({ own: new WeakMap(), last: value, starts, primed: undefined }));
     entry.own.set(load, value);
     if (starts < entry.starts) return;
     entry.last = value;
@@ -31,29 +31,13 @@ export class MemoInLoads<Value> {
 
   prime(key: unknown, value: Value, by: EnclosingLoad): void {
     this.set(key, value, by);
-    (this.#entries.get(key) as Entry<Value>).primed = { value, by };
-  }
-
-  /** What was set last for a key, in whichever load. */
-  last(key: unknown): Value | undefined {
-    return this.#entries.get(key)?.last;
-  }
-
-  keys(): Iterable<unknown> {
-    return this.#entries.keys();
-  }
-
-  delete(key: unknown): void {
-    this.#entries.delete(key);
-  }
-
-  clear(): void {
-    this.#entries.clear();
+    (this.entries.get(key) as Entry<Value>).primed = { value, by };
   }
 }
 
 interface Entry<Value> {
   readonly own: WeakMap<EnclosingLoad, Value>;
+  /** What was set last, in whichever load. */
   last: Value;
   starts: number;
   primed: { readonly value: Value; readonly by: EnclosingLoad } | undefined;

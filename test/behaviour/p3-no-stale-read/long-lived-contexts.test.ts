@@ -1,7 +1,8 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
-import { type Cache, memoryStore } from "graphql-cached";
+import { type BatchCall, type Cache, memoryStore, type ResultControl } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
+import { collectGarbage } from "../../support/collect-garbage.js";
 import { losableStore } from "../../support/losable-store.js";
 import { overrideStore } from "../../support/override-store.js";
 import { dataOf, memoryWorld, pair, waitForStores } from "../../support/world.js";
@@ -196,6 +197,50 @@ describe("a loader whose context outlives its request", () => {
     expect(await values.load(3)).toBe(4);
   });
 
+  /** The source that calls `set` or `skip` for its result. */
+  const controlled = (control: (result: ResultControl) => void, value: number | null = 1) => ({
+    batch: async (ids: readonly number[], _context: object, { results }: BatchCall) => {
+      for (const result of results) control(result);
+      return ids.map(() => value);
+    },
+  });
+  it.each<[what: string, own: object, ms: number, value?: null]>([
+    ["null", { batch: async (ids: readonly number[]) => ids.map(() => null), negativeMaxAge: 5 }, 5_000, null],
+    ["a value with a maxAge of its own", controlled((result) => result.set({ maxAge: 4 })), 4_000],
+    ["a value that is not to be stored", controlled((result) => result.skip()), 1_000],
+    [
+      "null without a key",
+      {
+        ...WITHOUT_KEY["no key can be made of its id"]?.own,
+        batch: async (ids: readonly number[]) => ids.map(() => null),
+      },
+      10_000,
+      null,
+    ],
+  ])("remembers %s for no longer while the store is away", async (_, own, ms, value) => {
+    const clock = new FakeClock();
+    const away = () => Promise.reject(new Error("away"));
+    const { values } = start(60, own, clock, overrideStore(memoryStore({ clock }), { read: away, acquire: away }));
+    const first = values.load(1);
+    expect(await first).toBe(value === null ? null : 1);
+    await clock.advance(ms - 1);
+    expect(values.load(1)).toBe(first);
+    await clock.advance(1);
+    expect(values.load(1)).not.toBe(first);
+  });
+
+  it("remembers for a second that an id does not exist", async () => {
+    const known = new Set<number>();
+    const site = start(60, { exists: { has: async (ids: readonly number[]) => ids.map((id) => known.has(id)) } });
+    const { clock, values } = site;
+    expect(await values.load(1)).toBe(null);
+    known.add(1);
+    await clock.advance(999);
+    expect(await values.load(1)).toBe(null);
+    await clock.advance(1);
+    expect(await values.load(1)).toBe(1);
+  });
+
   it("remembers a stale value for a second", async () => {
     const site = start(10, { staleWhileRevalidate: 60 });
     const { clock, source, values, here, elsewhere } = site;
@@ -219,6 +264,19 @@ describe("a loader whose context outlives its request", () => {
     expect(await values.loadMany([1, 2])).toEqual([2, 5]);
     await clock.advance(10_000);
     expect(await values.loadMany([1, 2])).toEqual([2, 2]);
+  });
+
+  it("keeps nothing in memory of ids that it is not asked for again", async () => {
+    const { clock, values, here } = start(10, { batch: async (ids: readonly number[]) => ids.map((id) => ({ id })) });
+    const first: WeakRef<object>[] = [];
+    const read = async (id: number): Promise<void> =>
+      void first.push(new WeakRef<object>(Object(await values.load(id))));
+    await read(1);
+    await here.cache.wrap({ name: "inLoad", maxAge: 10, load: () => read(2) })();
+    await clock.advance(10_000);
+    for (let id = 3; id < 300; id++) await values.load(id);
+    collectGarbage();
+    expect(first.map((ref) => ref.deref())).toEqual([undefined, undefined]);
   });
 
   it("remembers one promise for each id as long as neither happens", async () => {
