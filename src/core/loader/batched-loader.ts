@@ -1,4 +1,5 @@
 import DataLoader from "dataloader";
+import { ignoreRejection } from "../base/deferred.js";
 import { checkOptionsObject } from "../base/errors.js";
 import { PER_TURN } from "../tier/tick/long-tick.js";
 import { batchCall, type IdLoad, isArrayLike } from "./batch-call.js";
@@ -36,6 +37,8 @@ function batchedSource<Id, Value, Context>(
   const call = async (context: Context, loader: CachedLoader<Id, Value>, ids: readonly Id[], cached: Cached) => {
     const own = batchCall(name, cached, parts, context);
     const values: unknown = await batch.call(loader as never, givenIds(ids, !isProduction), context, own);
+    // Each may be a promise that rejects before its turn has come.
+    if (isArrayLike(values)) for (let nth = 0; nth < values.length; nth++) ignoreRejection(values[nth]);
     if (!isArrayLike(values) || values.length !== ids.length) throw wrongBatch(name, ids.length, values);
     // Without holes, of which DataLoader would refuse one at the end, with its own message.
     return Array.from(values) as (Value | Error)[];

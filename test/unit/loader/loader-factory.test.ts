@@ -329,6 +329,16 @@ describe("the DataLoader options of cache.loader", () => {
       expect(await loader({}).loadMany([7, 8, 9])).toEqual([undefined, "Heat", undefined]);
     });
 
+    it("leave no rejection unhandled of the promises that their batch function returns for a thousand ids", async () => {
+      const rejecting = async (id: number): Promise<string> => {
+        if (id % 100 === 99) throw new Error(`no ${id}`);
+        return `${id}`;
+      };
+      const { loader } = createSite({ maxAge, batch: async (ids) => ids.map(rejecting) as never });
+      const values = await loader({}).loadMany(Array.from({ length: 1_000 }, (_, id) => id));
+      expect(values.filter((value) => (value as unknown) instanceof Error)).toHaveLength(10);
+    });
+
     it("reject with what their batch function throws before it returns a promise", async () => {
       class NotFound extends Error {
         readonly statusCode = 404;
