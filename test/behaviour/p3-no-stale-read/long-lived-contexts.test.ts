@@ -279,6 +279,18 @@ describe("a loader whose context outlives its request", () => {
     expect(first.map((ref) => ref.deref())).toEqual([undefined, undefined]);
   });
 
+  it("does not remember a value that is invalidated while the store has been away since the process began", async () => {
+    const away = () => Promise.reject(new Error("away"));
+    const broken = { read: away, acquire: away, appendClock: away, readClock: away, remove: away };
+    const clock = new FakeClock();
+    const { source, values, here } = start(60, {}, clock, overrideStore(memoryStore({ clock }), broken));
+    expect(await values.load(1)).toBe(1);
+    source.value = 2;
+    const code = "CACHED_STORE_UNAVAILABLE";
+    await expect(here.cache.invalidate({ loader: "Value", id: 1 })).rejects.toMatchObject({ code });
+    expect(await values.load(1)).toBe(2);
+  });
+
   it("remembers one promise for each id as long as neither happens", async () => {
     const { source, values, here, elsewhere } = start();
     const first = values.load(1);

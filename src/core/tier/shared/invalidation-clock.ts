@@ -179,9 +179,9 @@ export class InvalidationClock extends KnownPositions {
 
   /** What this process knows, and loads until an invalidation is confirmed, counts as older. */
   preempt(invalidated: Invalidated, kind: InvalidatingKind): void {
-    if (this.#known === undefined) return;
     this.changes++;
-    for (const subject of this.allOf(invalidated)) this.raise(kind, subject, this.#known.position + 0.5);
+    const { position = 0 } = this.#known ?? {};
+    for (const subject of this.allOf(invalidated)) this.raise(kind, subject, position + 0.5);
   }
 
   /** `catchUp` without a read. Never rejects. */
