@@ -61,8 +61,15 @@ function batchedSource<Id, Value, Context>(
         // Each of many results is encoded, stored and answers callers.
         return values.length <= PER_TURN ? values : (longTick.inTurns(values) as (Value | Error)[]);
       };
-      const source = new DataLoader<IdLoad<Id>, Value, unknown>(callBatch, { cache: false, ...scheduling });
-      return (load) => source.load(load);
+      const newSource = () => new DataLoader<IdLoad<Id>, Value, unknown>(callBatch, { cache: false, ...scheduling });
+      const source = newSource();
+      // A batch runs in the asynchronous context of its first id.
+      let outside: typeof source | undefined;
+      return (load) => {
+        if (load.enclosing?.isOutside !== true) return source.load(load);
+        outside ??= newSource();
+        return outside.load(load);
+      };
     },
     uncached: (context, loader, cache) =>
       new DataLoader<Id, Value, unknown>(

@@ -38,6 +38,7 @@ import type { TypeShapes } from "./type-shapes.js";
  */
 export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, SourceBatch {
   readonly maxSize: number | undefined;
+  readonly outside: SourceBatch;
   readonly #identity: Identity | undefined;
   readonly #isPrivate: boolean;
   readonly #variant: Variant;
@@ -61,6 +62,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   ) {
     const { options, policy } = definition;
     this.maxSize = options.maxBatchSize;
+    this.outside = { maxSize: this.maxSize };
     this.#isPrivate = policy.scope === "PRIVATE";
     this.#identity = this.#isPrivate ? identity : undefined;
     this.#variant = definition.variantOf();

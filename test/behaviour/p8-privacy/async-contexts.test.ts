@@ -100,6 +100,34 @@ it("the `exists` guard of a loader runs outside of the asynchronous context of a
   expect(checked).toEqual([["nobody", ...USERS]]);
 });
 
+it.each([
+  ["the loader", false],
+  ["a loader that its batch function reads", true],
+])("a load of %s runs in the context of its own request, not with the refreshes of others' ids", async (_, isInner) => {
+  const clock = new FakeClock();
+  const { cache } = memoryWorld(() => memoryStore({ clock })).process(
+    "type Query { unused: Int }",
+    {},
+    { testing: { clock }, defaults: { jitter: 0 } },
+  );
+  const seen: string[] = [];
+  const note = async (ids: readonly number[]) => (seen.push(`${ids.join()} for ${nameOfUser()}`), [...ids]);
+  const inner = cache.loader<number, number, object>({ name: "Inner", maxAge: isInner ? 60 : 1_000, batch: note });
+  const films = cache.loader<number, number, object>({
+    name: "Film",
+    maxAge: 60,
+    staleWhileRevalidate: 60,
+    batch: isInner ? async (ids, context) => (await inner(context).loadMany(ids)) as number[] : note,
+  });
+  await session.run({ userId: "anna" }, () => films({}).load(1));
+  await settle();
+  await clock.advance(70_000);
+  await session.run({ userId: "ben" }, () => films({}).loadMany([1, 2]));
+  await settle();
+  expect(seen).toEqual(["1 for anna", ...seen.slice(1).sort()]);
+  expect(seen.slice(1).sort()).toEqual(["1 for nobody", "2 for ben"]);
+});
+
 describe("a refresh in the background", () => {
   const setUp = (scope: "PUBLIC" | "PRIVATE") => {
     const clock = new FakeClock();

@@ -334,7 +334,7 @@ describe("the DataLoader options of cache.loader", () => {
         if (id % 100 === 99) throw new Error(`no ${id}`);
         return `${id}`;
       };
-      const { loader } = createSite({ maxAge, batch: async (ids) => ids.map(rejecting) as never });
+      const { loader } = createSite({ maxAge, batch: async (ids: readonly number[]) => ids.map(rejecting) as never });
       const values = await loader({}).loadMany(Array.from({ length: 1_000 }, (_, id) => id));
       expect(values.filter((value) => (value as unknown) instanceof Error)).toHaveLength(10);
     });

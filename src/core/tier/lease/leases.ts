@@ -156,12 +156,12 @@ export class Leases {
 
   /** Starts a load. The refresh of a PUBLIC value must not depend on who has found it stale. */
   #startLoad(queued: QueuedRequest, lease: Lease, startedAt: number = this.parts.clock.now()): InFlightLoad {
-    const load = (): InFlightLoad => this.#load(queued, lease, startedAt);
-    const isAnyones = queued.isRefresh && queued.request.policy.scope === "PUBLIC";
-    return isAnyones ? outsideOfRequests.runInAsyncScope(load) : load();
+    const isOutside = queued.isRefresh && queued.request.policy.scope === "PUBLIC";
+    const load = (): InFlightLoad => this.#load(queued, lease, startedAt, isOutside);
+    return isOutside ? outsideOfRequests.runInAsyncScope(load) : load();
   }
 
-  #load(queued: QueuedRequest, lease: Lease, startedAt: number): InFlightLoad {
+  #load(queued: QueuedRequest, lease: Lease, startedAt: number, isOutside: boolean): InFlightLoad {
     const { loads, sharing, underWay, settings } = this.parts;
     const { request, isRefresh } = queued;
     const { gen } = lease;
@@ -171,6 +171,7 @@ export class Leases {
     };
     const running = loads.run(request, {
       isRefresh,
+      isOutside,
       waiters: queued.waiters ?? Waiters.of(undefined),
       lingerMs: settings.abandonedLoadMs,
       // Later readers wait for the lease to end, and take it over.

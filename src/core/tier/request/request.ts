@@ -69,6 +69,8 @@ export interface ReadRequest {
 export interface SourceBatch {
   /** The maximum number of loads per call. Default: no limit. */
   readonly maxSize: number | undefined;
+  /** What passes those of them that run in the asynchronous context of no request. */
+  readonly outside?: SourceBatch;
 }
 
 /** Checks values against the type of a field. Messages do not name the value. */

@@ -253,6 +253,8 @@ export interface EnclosingLoad {
   readonly start: number;
   readonly waiters: Waiters;
   readonly outer: EnclosingLoad | undefined;
+  /** Whether it runs in the asynchronous context of no request. */
+  readonly isOutside: boolean;
   /** What it has started can go on afterwards, such as a timer, and is not inside of it. */
   readonly hasEnded: boolean;
   /** Notes that it has read a PRIVATE value, which `coordinate` names. */
@@ -271,6 +273,7 @@ export class SingleLoad implements EnclosingLoad {
     readonly start: number,
     readonly waiters: Waiters,
     readonly outer: EnclosingLoad | undefined,
+    readonly isOutside: boolean,
   ) {
     this.keys = new Set([...(outer?.keys ?? []), name]);
   }
@@ -292,8 +295,11 @@ export class JointLoad implements EnclosingLoad {
   #around: ReadonlySet<EnclosingLoad> | undefined;
   #waiters: Waiters | undefined;
   readonly outer = undefined;
+  readonly isOutside: boolean;
 
-  constructor(private readonly loads: readonly EnclosingLoad[]) {}
+  constructor(private readonly loads: readonly EnclosingLoad[]) {
+    this.isOutside = loads[0]?.isOutside === true;
+  }
 
   get keys(): ReadonlySet<string> {
     this.#keys ??= new Set(this.loads.flatMap(({ keys }) => [...keys]));
@@ -301,7 +307,7 @@ export class JointLoad implements EnclosingLoad {
   }
 
   get around(): ReadonlySet<EnclosingLoad> {
-    this.#around ??= new Set<EnclosingLoad>(this.#loads.flatMap(({ around }) => [...around])).add(this);
+    this.#around ??= new Set<EnclosingLoad>(this.loads.flatMap(({ around }) => [...around])).add(this);
     return this.#around;
   }
 

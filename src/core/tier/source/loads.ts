@@ -87,7 +87,7 @@ export class Loads {
     return this.running !== 0 && this.enclosing() !== undefined;
   }
 
-  #enter(key: Key, waiters: Waiters, outer: EnclosingLoad | undefined): SingleLoad {
+  #enter(key: Key, waiters: Waiters, outer: EnclosingLoad | undefined, isOutside: boolean): SingleLoad {
     this.running++;
     if (!this.#isStarting) {
       this.#isStarting = true;
@@ -96,7 +96,7 @@ export class Loads {
         this.#isStarting = false;
       });
     }
-    return new SingleLoad(key, this.starts, waiters, outer);
+    return new SingleLoad(key, this.starts, waiters, outer, isOutside || outer?.isOutside === true);
   }
 
   /** In Node.js 20 and 22, an enabled AsyncLocalStorage slows down every promise of the process. */
@@ -145,7 +145,7 @@ export class Loads {
   /** Starts a load at once, so that all loads of one tick reach their source in that tick. */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
     const { clock, channel, settings, subjectsOf } = this.parts;
-    const { isRefresh, isUncacheable = false, lingerMs = 0 } = start;
+    const { isRefresh, isOutside = false, isUncacheable = false, lingerMs = 0 } = start;
     const { coordinate, name } = request.key;
     const subject = subjectOf(request.key);
     const control = new LoadControl(coordinate, subjectsOf);
@@ -188,10 +188,11 @@ export class Loads {
     };
     // Nobody inside another load waits for a refresh.
     const outer = isRefresh || this.running === 0 ? undefined : this.enclosing();
-    const enclosing = this.#enter(request.key, waiters, outer);
+    const enclosing = this.#enter(request.key, waiters, outer, isOutside);
     const needsNoSlot = outer !== undefined || request.needsNoSlot === true || this.#awaitedInside.has(name);
     const source = getOrMake(this.#sources, coordinate, () => new Source(coordinate, this.parts));
-    const { batch, owner } = request;
+    const { owner } = request;
+    const batch = isOutside ? request.batch?.outside : request.batch;
     const { outcome, expire, expedite } = this.#nesting.run(enclosing, () =>
       source.run(needsNoSlot, { run: call, batch, owner }),
     );
@@ -328,6 +329,8 @@ interface LoadSettings extends SourceSettings, Pick<TierSettings, "errorBackoffM
 
 interface LoadStart {
   readonly isRefresh: boolean;
+  /** Whether it was begun in the asynchronous context of no request. Default: false. */
+  readonly isOutside?: boolean;
   readonly waiters: Waiters;
   /** Default: false. */
   readonly isUncacheable?: boolean;
