@@ -175,6 +175,24 @@ onEachStore("the scope of a load", (world) => {
     ).toEqual([]);
   });
 
+  it("gives the value of a PUBLIC load that reads a PRIVATE loader of another cache to its own caller only", async () => {
+    const { cache } = world().process("type Query { unused: Int }", {}, { identify });
+    const notes = cache.loader<number, string, Viewer>({
+      name: "Note",
+      scope: "PRIVATE",
+      maxAge: 60,
+      batch: async (ids, { userId }) => ids.map((id) => `note ${id} of ${userId}`),
+    });
+    const wall = (_: unknown, __: object, viewer: Viewer) => notes(viewer).load(1);
+    const { ask } = world().process(
+      "type Query { wall: String @cached(maxAge: 60) }",
+      { Query: { wall } },
+      { identify },
+    );
+    for (const userId of [...PEOPLE, ...PEOPLE])
+      expect(await dataOf(ask("{ wall }", { userId }))).toEqual({ wall: `note 1 of ${userId}` });
+  });
+
   it("does not let proxies keep a response with the value of a narrowed load", async () => {
     const { schema, cache } = walls(
       world(),

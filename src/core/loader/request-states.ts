@@ -93,15 +93,15 @@ export class RequestStates {
       if (first !== undefined) for (const member of members) noted.set(member, noted.get(first));
     }
     for (const member of members) this.#members.set(member, members);
-    // Not in a frozen one.
-    Reflect.defineProperty(context, JOINED, { value: members, enumerable: true, configurable: true });
+    // Not in a frozen one. Another cache may have joined others with it.
+    const value = new Map(joinedIn(context)).set(this, members);
+    Reflect.defineProperty(context, JOINED, { value, enumerable: true, configurable: true });
     return undefined;
   }
 
   /** Makes a copy of a context, as Apollo Server does, the context of what was joined with it. */
   #adopt(copy: object): void {
-    // Reads nothing: a context can be a Proxy that refuses other names.
-    const joined = Object.getOwnPropertyDescriptor(copy, JOINED)?.value as readonly [object, ...object[]] | undefined;
+    const joined = joinedIn(copy)?.get(this) as readonly [object, ...object[]] | undefined;
     if (joined === undefined || this.#members.has(copy)) return;
     const [original] = joined;
     const isFirst = this.#members.get(original) === joined;
@@ -214,6 +214,10 @@ export class RequestStates {
 }
 
 /** The objects that count as the request of a context. Enumerable, so that copies have it. */
+/** Reads nothing: a context can be a Proxy that refuses other names. */
+const joinedIn = (context: object): ReadonlyMap<RequestStates, readonly object[]> | undefined =>
+  Object.getOwnPropertyDescriptor(context, JOINED)?.value as ReadonlyMap<RequestStates, readonly object[]> | undefined;
+
 export const JOINED: unique symbol = Symbol("graphql-cached.joined");
 
 export interface Observer {

@@ -57,6 +57,18 @@ it("a schema that was passed through applyCached twice loads each value once", a
   expect([answer, loads]).toEqual([{ self: 1 }, 1]);
 });
 
+it("a value is stored in another cache although it is read inside of the load of a key of the same name", async () => {
+  let loads = 0;
+  const typeDefs = "type Query { self: Int @cached(maxAge: 60) }";
+  const process = (self: () => unknown) => memoryWorld().process(typeDefs, { Query: { self } }, { prefix: "shop" });
+  const inner = process(() => ++loads);
+  const self = async () => ((await dataOf(inner.ask("{ self }"))) as { self: number }).self;
+  const outer = process(self);
+  expect(await dataOf(outer.ask("{ self }"))).toEqual({ self: 1 });
+  await settle();
+  expect(await dataOf(inner.ask("{ self }"))).toEqual({ self: 1 });
+});
+
 it("a batch function that asks its own loader for its id gets it from the source", async () => {
   const { cache } = memoryWorld().bare({ loads: { loadTimeoutMs: 2_000 } });
   let batches = 0;

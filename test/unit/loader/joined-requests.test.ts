@@ -217,6 +217,12 @@ describe("objects that count as one request", () => {
     }
   });
 
+  it("are a part of its hints also if another cache joins objects of its own with the same context", async () => {
+    const { ask, contextOf } = await serve(false);
+    const context = open().cache.request(contextOf("alice"), {});
+    expect(await ask("{ note }", "alice", {}, context)).toMatchObject({ header: "max-age=60, private" });
+  });
+
   it("are announced for no part of a second longer than what the context function has read is fresh", async () => {
     const { ask, clock, contextOf } = await serve(false);
     await ask("{ film }", "bob");

@@ -246,7 +246,7 @@ export class Reads implements ReadPath {
   #bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
     const restriction = this.#restrictionOf(key);
     if (restriction !== undefined) return restriction;
-    if (this.loads.enclosingKeys().has(key.name)) return "NESTED";
+    if (this.loads.isInside(key)) return "NESTED";
     return this.parts.unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
   }
 
@@ -258,7 +258,7 @@ export class Reads implements ReadPath {
   nestingOf({ key }: Pick<ReadRequest, "key">): Nesting {
     const { loads } = this;
     if (!loads.isEnclosing) return "none";
-    return loads.enclosingKeys().has(key.name) ? "own-load" : "other-load";
+    return loads.isInside(key) ? "own-load" : "other-load";
   }
 
   /** Returns whether values like that of the request have tags derived from them. */

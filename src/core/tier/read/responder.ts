@@ -148,12 +148,11 @@ export class Responder {
       if (loaded.kind === "failed" && !loaded.isCallersOwn) onFailed?.(loaded.forOthers ?? null);
       return loaded;
     };
-    const enclosingKeys = loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
-    const isAlone = !isShareable || reason === UNSHARED || isUnshared || enclosingKeys.has(request.key.name);
+    const isAlone = !isShareable || reason === UNSHARED || isUnshared || loads.isInside(request.key);
     if (!isAlone) {
       const askedAt = clock.now();
-      const shared = await sharing.share(request, enclosingKeys.size > 0, begin);
+      const shared = await sharing.share(request, loads.isEnclosing, begin);
       this.reportWait(request, shared, clock.now() - askedAt);
       const isOwn = shared.request === request;
       const isShared = isOwn || !isUnshareable(shared.loaded, request);

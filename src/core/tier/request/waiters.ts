@@ -1,6 +1,5 @@
 import { isError } from "../../base/built-in.js";
 import type { Cancel } from "../../base/clock.js";
-import type { Key } from "../../keys/key.js";
 
 /**
  * The callers that wait for one load, or for one miss that they share. They are gone once all of
@@ -269,13 +268,13 @@ export class SingleLoad implements EnclosingLoad {
   #around: ReadonlySet<EnclosingLoad> | undefined;
 
   constructor(
-    { name }: Pick<Key, "name">,
+    key: string,
     readonly start: number,
     readonly waiters: Waiters,
     readonly outer: EnclosingLoad | undefined,
     readonly isOutside: boolean,
   ) {
-    this.keys = new Set([...(outer?.keys ?? []), name]);
+    this.keys = new Set([...(outer?.keys ?? []), key]);
   }
 
   get around(): ReadonlySet<EnclosingLoad> {

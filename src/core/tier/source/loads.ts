@@ -45,9 +45,10 @@ import {
  * it sets, and of where its source came from. (P8)
  */
 export class Loads {
-  readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
+  /** Of the names of keys. */
+  readonly #prefix = `${NESTING.caches++} `;
   /** What PRIVATE reads have returned. */
-  readonly privateValues = new PrivateValues();
+  readonly privateValues = PRIVATE_VALUES;
   /** Compares the parents of those that share a load. Undefined: nothing does, as in production. */
   parents: ParentComparison | undefined = undefined;
   readonly #abortListeners = new AbortListeners();
@@ -56,15 +57,10 @@ export class Loads {
   readonly #turns: ByteTurns;
   /** By coordinate. */
   readonly #sources = new Map<string, Source>();
-  /** Without any, no caller is part of one. A property, because hits read it. */
-  running = 0;
   /** How many loads somebody waits for, and what ends the timer that keeps the process alive. */
   #awaited = 0;
   #letEnd: Cancel = () => undefined;
   #isClosed = false;
-  /** How often loads have begun; once for those of one job, whose leases are granted together. */
-  starts = 0;
-  #isStarting = false;
   /** What begins the loads of a key that wait for a slot. */
   readonly #queued = new Multimap<string, () => void>();
   /** The reads of a key that readers inside of loads wait for: see `expedite`. */
@@ -79,36 +75,47 @@ export class Loads {
     return [...this.#sources.values()].map(({ status }) => status);
   }
 
-  enclosingKeys(): ReadonlySet<string> {
-    return this.running === 0 ? NONE : (this.enclosing()?.keys ?? NONE);
+  /** Whether the caller is part of a load of this key. Other caches can have keys of its name. */
+  isInside({ name }: Pick<Key, "name">): boolean {
+    return this.running !== 0 && this.enclosing()?.keys.has(this.#prefix + name) === true;
   }
 
   get isEnclosing(): boolean {
     return this.running !== 0 && this.enclosing() !== undefined;
   }
 
+  /** How many loads run. Without any, no caller is part of one. */
+  get running(): number {
+    return NESTING.running;
+  }
+
+  /** How often loads have begun; once for those of one job, whose leases are granted together. */
+  get starts(): number {
+    return NESTING.starts;
+  }
+
   #enter(key: Key, waiters: Waiters, outer: EnclosingLoad | undefined, isOutside: boolean): SingleLoad {
-    this.running++;
-    if (!this.#isStarting) {
-      this.#isStarting = true;
-      this.starts++;
+    NESTING.running++;
+    if (!NESTING.isStarting) {
+      NESTING.isStarting = true;
+      NESTING.starts++;
       asJob(() => {
-        this.#isStarting = false;
+        NESTING.isStarting = false;
       });
     }
-    return new SingleLoad(key, this.starts, waiters, outer, isOutside || outer?.isOutside === true);
+    return new SingleLoad(this.#prefix + key.name, this.starts, waiters, outer, isOutside || outer?.isOutside === true);
   }
 
   /** In Node.js 20 and 22, an enabled AsyncLocalStorage slows down every promise of the process. */
   #leave(load: SingleLoad): void {
     load.hasEnded = true;
     load.waiters.end();
-    this.running--;
-    if (this.running === 0) disableStorage(this.#nesting);
+    NESTING.running--;
+    if (NESTING.running === 0) disableStorage(NESTING.storage);
   }
 
   enclosing(): EnclosingLoad | undefined {
-    let load = this.#nesting.getStore();
+    let load = NESTING.storage.getStore();
     while (load?.hasEnded === true) load = load.outer;
     return load;
   }
@@ -122,7 +129,7 @@ export class Loads {
   together<T>(loads: readonly EnclosingLoad[], work: () => T): T {
     const joined = [...new Set(loads)];
     if (joined.length === 0 || (joined.length === 1 && this.enclosing() === joined[0])) return work();
-    return this.#nesting.run(new JointLoad(joined), work);
+    return NESTING.storage.run(new JointLoad(joined), work);
   }
 
   /** Until `read` settles, the loads of a key need no slot: what may hold it waits for them. */
@@ -193,7 +200,7 @@ export class Loads {
     const source = getOrMake(this.#sources, coordinate, () => new Source(coordinate, this.parts));
     const { owner } = request;
     const batch = isOutside ? request.batch?.outside : request.batch;
-    const { outcome, expire, expedite } = this.#nesting.run(enclosing, () =>
+    const { outcome, expire, expedite } = NESTING.storage.run(enclosing, () =>
       source.run(needsNoSlot, { run: call, batch, owner }),
     );
     if (expedite !== undefined) {
@@ -313,6 +320,19 @@ export class Loads {
   }
 }
 
+/**
+ * Of all caches of the process: what a load of one reads through another is part of its value, with
+ * its age and its scope. (P2, P8)
+ */
+const NESTING = {
+  storage: new AsyncLocalStorage<EnclosingLoad>(),
+  caches: 0,
+  running: 0,
+  starts: 0,
+  isStarting: false,
+};
+const PRIVATE_VALUES = new PrivateValues();
+
 interface LoadsParts extends SourceParts {
   readonly channel: Channel;
   readonly packing: Packing;
@@ -367,8 +387,6 @@ function startTrace(request: ReadRequest, isRefresh: boolean, tracing: Tracing):
   request.trace.load = tracing.startLoad({ coordinate: request.key.coordinate, isRefresh, parent, gen });
   return request.trace.load;
 }
-
-const NONE: ReadonlySet<string> = new Set();
 
 /** Those who wait for a load, who leave `lingerMs` later once it has begun. */
 function lingering(waiters: Waiters, lingerMs: number, clock: Clock, hasBegun: () => boolean): Waiters {
