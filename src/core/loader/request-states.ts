@@ -213,11 +213,11 @@ export class RequestStates {
   }
 }
 
-/** The objects that count as the request of a context. Enumerable, so that copies have it. */
 /** Reads nothing: a context can be a Proxy that refuses other names. */
 const joinedIn = (context: object): ReadonlyMap<RequestStates, readonly object[]> | undefined =>
   Object.getOwnPropertyDescriptor(context, JOINED)?.value as ReadonlyMap<RequestStates, readonly object[]> | undefined;
 
+/** The objects that count as the request of a context, by cache. Enumerable: copies have it. */
 export const JOINED: unique symbol = Symbol("graphql-cached.joined");
 
 export interface Observer {

@@ -2,6 +2,7 @@
 import { type GraphQLSchema, isObjectType } from "graphql";
 import { hintOf } from "../../core/directive/hints/cache-control.js";
 import type { CacheHint, HintedInfo } from "../../core/directive/hints/response-hint.js";
+import type { ResponseHint } from "../../core/store/entry-layout.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 
 export const hasLifetimes = (schema: GraphQLSchema): boolean =>

@@ -197,6 +197,9 @@ describe("a loader whose context outlives its request", () => {
     expect(await values.load(3)).toBe(4);
   });
 
+  const throwNoKey = (): never => {
+    throw new Error("no key");
+  };
   /** The source that calls `set` or `skip` for its result. */
   const controlled = (control: (result: ResultControl) => void, value: number | null = 1) => ({
     batch: async (ids: readonly number[], _context: object, { results }: BatchCall) => {
@@ -210,10 +213,7 @@ describe("a loader whose context outlives its request", () => {
     ["a value that is not to be stored", controlled((result) => result.skip()), 1_000],
     [
       "null without a key",
-      {
-        ...WITHOUT_KEY["no key can be made of its id"]?.own,
-        batch: async (ids: readonly number[]) => ids.map(() => null),
-      },
+      { cacheKeyFn: throwNoKey, batch: async (ids: readonly number[]) => ids.map(() => null) },
       10_000,
       null,
     ],
@@ -302,9 +302,6 @@ describe("a loader whose context outlives its request", () => {
     expect(source.loads).toEqual([[1], [2]]);
   });
 
-  const throwNoKey = (): never => {
-    throw new Error("no key");
-  };
   it.each([
     ["the request bypasses the cache", true, {}],
     ["no key can be made of its id", false, { cacheKeyFn: throwNoKey }],

@@ -117,9 +117,7 @@ describe("a load that begins after an invalidation", () => {
       memoryWorld(),
       `type Query { old: Int ${TAGGED} }`,
       () => ({ Query: { old: primeLate } }),
-      {
-        batch: async (ids) => ids.map(() => source.price),
-      },
+      async (ids) => ids.map(() => source.price),
     );
     const latest = cache.wrap({
       name: "latest",
@@ -176,7 +174,7 @@ describe("a load", () => {
       memoryWorld(),
       "type Query { sum(n: Int!): Int @cached(maxAge: 60) }",
       () => ({ Query: { sum } }),
-      { batch },
+      batch,
     );
     const orders = cache.loader<number, number, object>({
       name: "Order",
