@@ -38,7 +38,8 @@ function batchedSource<Id, Value, Context>(
     const own = batchCall(name, cached, parts, context);
     const values: unknown = await batch.call(loader as never, givenIds(ids, !isProduction), context, own);
     // Each may be a promise that rejects before its turn has come.
-    if (isArrayLike(values)) for (let nth = 0; nth < values.length; nth++) ignoreRejection(values[nth]);
+    if (Array.isArray(values) || (isArrayLike(values) && values.length === ids.length))
+      for (let nth = 0; nth < values.length; nth++) ignoreRejection(values[nth]);
     if (!isArrayLike(values) || values.length !== ids.length) throw wrongBatch(name, ids.length, values);
     // Without holes, of which DataLoader would refuse one at the end, with its own message.
     return Array.from(values) as (Value | Error)[];

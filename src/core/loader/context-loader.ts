@@ -107,6 +107,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     if (this.#isForgotten(names)) return;
     if (this.#remembers) {
       const memoKey = memoKeyOf(id, names);
+      this.#forgetExpired();
       this.#forgetOutdated(memoKey, names);
       const primed: Promise<unknown> = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
       // Prevents an unhandled rejection if nobody asks for it.
@@ -182,7 +183,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     this.#forgetAt = MIN_FORGOTTEN + 2 * (this.#memo.size + this.#memoInLoads.entries.size);
   }
 
-  /** The same for a load, of what it may have. Returns the rest. */
+  /** Returns what a load may have, and forgets it if it is outdated. */
   #inLoad(memoKey: unknown, names: Names, load: EnclosingLoad): ReturnType<MemoInLoads<Remembered>["get"]> {
     const found = this.#memoInLoads.get(memoKey, load);
     if (found === undefined || !this.#isOutdated(found.value, names)) return found;

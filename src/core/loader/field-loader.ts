@@ -58,6 +58,8 @@ export class FieldLoader implements Moment {
       if (load === undefined) this.#firstOf.set(name, own);
       else {
         this.#firstInLoads ??= new MemoInLoads();
+        // Other loads may have what was invalidated as their own.
+        if (first !== undefined) this.#firstInLoads.entries.delete(name);
         this.#firstInLoads.set(name, own, load, this.tier.loads.starts);
       }
       value = this.tier.read(request);
@@ -153,6 +155,8 @@ export interface ExecutionLimits {
 /** What an execution has used of its limits: a small request can multiply large variables. (P13) */
 export class ExecutionBudget {
   #keyBytes = 0;
+  /** By coordinate: keys without a text take nothing from other fields. */
+  readonly #unwritten = new Map<string, number>();
   #combinations = 0;
 
   constructor(private readonly limits: ExecutionLimits) {}
@@ -163,7 +167,8 @@ export class ExecutionBudget {
    */
   makeKey(coordinate: string, make: () => Key): Key {
     const { maxKeyBytes } = this.limits;
-    if (this.#keyBytes > maxKeyBytes) {
+    const unwritten = this.#unwritten.get(coordinate) ?? 0;
+    if (this.#keyBytes + unwritten > maxKeyBytes) {
       const expected = `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`;
       throw overLimit(expected, "maxKeyBytes", coordinate);
     }
@@ -172,7 +177,8 @@ export class ExecutionBudget {
       this.#keyBytes += key.input.length;
       return key;
     } catch (error) {
-      if (error instanceof CachedError && error.code === "CACHED_KEY_UNSERIALIZABLE") this.#keyBytes += MAX_LENGTH;
+      if (error instanceof CachedError && error.code === "CACHED_KEY_UNSERIALIZABLE")
+        this.#unwritten.set(coordinate, unwritten + MAX_LENGTH);
       throw error;
     }
   }

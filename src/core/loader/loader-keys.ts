@@ -72,17 +72,25 @@ export class LoaderKeys<Id> {
     const row = memo.row(text ?? `\0\0${own?.name} ${own?.hash}`);
     const known = row.keys[this.#slot] as IdKey | undefined;
     const returned = this.#returnedTags(id);
-    if (known !== undefined && areSame(known.tagTexts, returned)) return known;
+    if (known !== undefined && areSame(known.tagTexts, returned)) {
+      // Another loader of the name has made it.
+      if (this.#typesOfParts.size === 0) this.#noteTypes(parts);
+      return known;
+    }
     checkReturnedTags(returned);
     const key = own ?? known?.key ?? this.#keyOf(parts, identity, variant);
     // A copy: the loader may change its array.
     const tagTexts = returned.slice();
     const tags = tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.hasOwnKey);
-    const types = typesOf(parts);
-    if (this.#typesOfParts.size < MAX_TYPES) getOrMake(this.#typesOfParts, alike(types), () => new Set()).add(types);
+    this.#noteTypes(parts);
     const names = new IdKey(key, tags, row, identity, text ?? `\0${key.digest}`, tagTexts);
     memo.remember(names, this.#slot);
     return names;
+  }
+
+  #noteTypes(parts: unknown): void {
+    const types = typesOf(parts);
+    if (this.#typesOfParts.size < MAX_TYPES) getOrMake(this.#typesOfParts, alike(types), () => new Set()).add(types);
   }
 
   #memoOf(variant: Variant): Memo {

@@ -37,7 +37,7 @@ export class MemoInLoads<Value> {
 
 interface Entry<Value> {
   readonly own: WeakMap<EnclosingLoad, Value>;
-  /** What was set last, in whichever load. */
+  /** What was read last, in whichever load; not the copies of others. */
   last: Value;
   starts: number;
   primed: { readonly value: Value; readonly by: EnclosingLoad } | undefined;

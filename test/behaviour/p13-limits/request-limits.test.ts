@@ -275,6 +275,19 @@ describe("a small request", () => {
     expect(loaded).toBeLessThan(10);
   });
 
+  it("caches its other fields, though hundreds of keys of one have no text", async () => {
+    class Id {}
+    const { ask, outcomes } = memoryWorld().process(
+      'scalar Any type Query { list: [Item] } type Item { id: Any a: Int @cached(maxAge: 60) n: Int b: Int @cached(maxAge: 60, key: ["$source.n"]) }',
+      {
+        Query: { list: () => Array.from({ length: 200 }, (_, n) => ({ id: new Id(), n })) },
+        Item: { a: () => 1, b: () => 2 },
+      },
+    );
+    await dataOf(ask("{ list { a b } }"));
+    expect(outcomes()).toEqual({ "bypassed(KEY_UNUSABLE)": 200, loaded: 200 });
+  });
+
   it("has the selection of a value collected once for each of its fields", async () => {
     const { ask, events } = memoryWorld().process(
       "type Query { page: Page @cached(maxAge: 60) } type Page { text: String! }",

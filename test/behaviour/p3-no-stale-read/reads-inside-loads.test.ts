@@ -67,12 +67,13 @@ function createShop(
   return { one, two, begun, go, source };
 }
 
+/** Asks a cached field of the query type in a load. */
+const readBase = (_load: Load, context: object, info: GraphQLResolveInfo): unknown => {
+  const base = (info.schema.getQueryType() as GraphQLObjectType).getFields().base?.resolve as Resolve;
+  return base({}, {} as never, context, info);
+};
+
 describe("a load that begins after an invalidation", () => {
-  /** Asks a cached field of the query type in a load. */
-  const readBase = (_load: Load, context: object, info: GraphQLResolveInfo): unknown => {
-    const base = (info.schema.getQueryType() as GraphQLObjectType).getFields().base?.resolve as Resolve;
-    return base({}, {} as never, context, info);
-  };
   it.each<[what: string, before: "now" | "base", by: "one" | "two", read?: typeof readBase]>([
     ["its request has read before", "now", "two"],
     ["its request has read before, although its own process has invalidated it", "now", "one"],
@@ -274,6 +275,36 @@ describe("a load", () => {
     });
     await one.ask("{ offer { price } }", {});
     expect(seen).toEqual([100, 200, 200, 300]);
+  });
+
+  it("reads a field again that its process has invalidated, also if another load of its request was the first to", async () => {
+    let price = 100;
+    const { passed, open } = gate();
+    const read = (context: object, info: GraphQLResolveInfo): unknown => readBase(async () => 0, context, info);
+    const { ask, cache } = start(
+      memoryWorld(),
+      `type Query { base: Int ${TAGGED} other: Int @cached(maxAge: 60) changing: Int @cached(maxAge: 60) }`,
+      () => ({
+        Query: {
+          base: () => price,
+          changing: async (_: unknown, __: unknown, context: object, info: GraphQLResolveInfo) => {
+            await read(context, info);
+            price = 200;
+            await cache.invalidateTags(TAGS);
+            const again = await read(context, info);
+            open();
+            return again;
+          },
+          other: async (_: unknown, __: unknown, context: object, info: GraphQLResolveInfo) => {
+            await read(context, info);
+            await passed;
+            return read(context, info);
+          },
+        },
+      }),
+      async (ids) => ids,
+    );
+    expect(await dataOf(ask("{ other changing }", {}))).toEqual({ other: 200, changing: 200 });
   });
 
   it("does not store what is in memory for two seconds, which may not know yet of an invalidation", async () => {
