@@ -173,8 +173,8 @@ export class EdgeResponse {
   }
 
   /** Its extensions, if it has any, may be of one caller, unless they are stored. */
-  executed({ data, errors = [] }: ExecutedResponse): void {
-    const dataText = errors.length > 0 ? undefined : dataTextOf(data);
+  executed({ data, errors }: ExecutedResponse): void {
+    const dataText = (errors ?? []).length > 0 ? undefined : dataTextOf(data);
     this.#text = dataText === undefined ? undefined : { dataText, extensionsText: "" };
   }
 

@@ -112,7 +112,7 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
 }
 
 /** The maximum number of arrays, objects and promises of a result that are looked at. */
-const MAX_AWAITED = 100_000;
+const MAX_AWAITED = 10_000;
 
 type WarnOnce = (what: string, text: string) => void;
 

@@ -299,6 +299,8 @@ function selectedFields(type: GraphQLObjectType, nodes: readonly FieldNode[], wa
 
 function collectFields(type: GraphQLObjectType, nodes: readonly FieldNode[], walk: Walk): SelectedFields {
   const { schema, fragments, variableValues } = walk.info;
+  // A reference has the type of the schema before `applyCached`.
+  const served = (schema.getType(type.name) ?? type) as GraphQLObjectType;
   const fields = new Map<string, FieldNode[]>();
   const visited = new Set<string>();
   const collect = (selections: readonly SelectionNode[]): void => {
@@ -316,9 +318,8 @@ function collectFields(type: GraphQLObjectType, nodes: readonly FieldNode[], wal
       const condition = fragment.typeCondition && schema.getType(fragment.typeCondition.name.value);
       if (
         condition === undefined ||
-        // A reference has the type of the schema before `applyCached`.
-        condition.name === type.name ||
-        (isAbstractType(condition) && schema.isSubType(condition, type))
+        condition === served ||
+        (isAbstractType(condition) && schema.isSubType(condition, served))
       )
         collect(fragment.selectionSet.selections);
     }
