@@ -1,5 +1,5 @@
 import { types } from "node:util";
-import { isPlainObject } from "../base/built-in.js";
+import { attempt, isPlainObject } from "../base/built-in.js";
 import { ignoreRejection } from "../base/deferred.js";
 import { TooLarge, Unstorable } from "./codec.js";
 
@@ -26,6 +26,36 @@ export async function settled(value: unknown, maxNodes: number): Promise<unknown
   };
   return settle(value);
 }
+
+/**
+ * Handles the rejections of all promises in a value that GraphQL gets later: in its arrays and
+ * objects, those of classes included, but not in instances of instances, which lead to clients and
+ * connections. Getters are not called. Looks at `maxNodes` arrays and objects at most.
+ */
+export function ignoreRejectionsIn(value: unknown, maxNodes: number): void {
+  const seen = new Set<unknown>();
+  const pending = [value];
+  const add = (member: unknown): void => {
+    if (!types.isPromise(member)) pending.push(member);
+    else member.then((part) => ignoreRejectionsIn(part, maxNodes), ignore);
+  };
+  add(pending.pop());
+  while (pending.length > 0 && seen.size < maxNodes) {
+    const part = pending.pop();
+    if (typeof part !== "object" || part === null || seen.has(part)) continue;
+    seen.add(part);
+    // A Proxy may throw.
+    attempt(() => {
+      if (Array.isArray(part)) return part.forEach(add);
+      const members = Object.values(Object.getOwnPropertyDescriptors(part)).map(({ value: member }): unknown => member);
+      const isLookedInto = (member: unknown) =>
+        types.isPromise(member) || Array.isArray(member) || isPlainObject(member);
+      return (isPlainObject(part) ? members : members.filter(isLookedInto)).forEach(add);
+    });
+  }
+}
+
+const ignore = (): void => undefined;
 
 /** Another one may reject first, so that nobody waits for this one any more. */
 function waitFor<T>(promise: Promise<T>): Promise<T> {

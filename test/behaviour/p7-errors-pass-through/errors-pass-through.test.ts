@@ -39,10 +39,26 @@ onEachStore("load errors", (world) => {
   });
 });
 
+class Rated {
+  readonly n = 1;
+  constructor(readonly average: Promise<never>) {}
+}
+
 it.each([
   ["its payload", "rate: Payload", (failing: Promise<never>) => ({ n: 1, average: failing })],
   ["its list", "rate: [Int]", (failing: Promise<never>) => [1, failing]],
   ["an object of its payload", "rate: Payload", (failing: Promise<never>) => ({ inner: { average: failing } })],
+  ["an instance of its payload's class", "rate: Payload", (failing: Promise<never>) => new Rated(failing)],
+  [
+    "what a promise of its payload resolves to",
+    "rate: Payload",
+    (failing: Promise<never>) => ({ inner: Promise.resolve(new Rated(failing)) }),
+  ],
+  [
+    "a list of thousands",
+    "rate: [Int]",
+    (failing: Promise<never>) => [failing, ...Array.from({ length: 20_000 }, async () => 1)],
+  ],
 ])(
   "a mutation whose invalidation is slower than the failure of a promise in %s answers with that error",
   async (_, field, resultOf) => {

@@ -1,9 +1,9 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { isError } from "../../base/built-in.js";
-import { asPromise, ignoreRejection } from "../../base/deferred.js";
+import { asPromise } from "../../base/deferred.js";
 import { CachedError, inOneLine, messageOf } from "../../base/errors.js";
 import { executionOf } from "../../base/graphql-version.js";
-import { settled } from "../../codec/settled.js";
+import { ignoreRejectionsIn } from "../../codec/settled.js";
 import { type KeySpace, listsByType, type Subject } from "../../keys/key.js";
 import { type BoundTemplate, combinationsIn } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
@@ -85,8 +85,8 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     const roots = { args, source, context, info };
     const templates = boundTemplates(rule.tags, roots, parts.keys);
     const result: unknown = await resolve(source, args, context, info);
-    // GraphQL gets them only after the invalidation.
-    ignoreRejection(settled(result, MAX_AWAITED));
+    // GraphQL gets it only after the invalidation.
+    ignoreRejectionsIn(result, MAX_AWAITED);
     // GraphQL reports it as if it had been thrown.
     if (isError(result)) return result;
     const entities = await changedEntities(rule, { context, info }, result, warnOnce);
@@ -111,7 +111,7 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
   return (source, args, context, info) => parts.underWay.add(mutate(source, args, context, info));
 }
 
-/** The maximum number of arrays, objects and promises of a result that are looked at. */
+/** The maximum number of arrays and objects of a result that are looked at for promises. */
 const MAX_AWAITED = 10_000;
 
 type WarnOnce = (what: string, text: string) => void;
