@@ -73,3 +73,11 @@ export const isObject = (value: unknown): value is Readonly<Record<string, unkno
 
 export const hasMethod = (value: unknown, name: PropertyKey): boolean =>
   typeof (value as Readonly<Record<PropertyKey, unknown>> | null | undefined)?.[name] === "function";
+
+/** Whether a value has others that GraphQL gets: a promise, an iterable or a plain object. */
+export const isContainer = (value: unknown): boolean =>
+  types.isPromise(value) ||
+  Array.isArray(value) ||
+  value instanceof Map ||
+  value instanceof Set ||
+  isPlainObject(value);

@@ -1,5 +1,5 @@
 import { types } from "node:util";
-import { attempt, isPlainObject } from "../base/built-in.js";
+import { attempt, isContainer, isPlainObject } from "../base/built-in.js";
 import { ignoreRejection } from "../base/deferred.js";
 import { TooLarge, Unstorable } from "./codec.js";
 
@@ -46,11 +46,9 @@ export function ignoreRejectionsIn(value: unknown, maxNodes: number): void {
     seen.add(part);
     // A Proxy may throw.
     attempt(() => {
-      if (Array.isArray(part)) return part.forEach(add);
+      if (Array.isArray(part) || part instanceof Map || part instanceof Set) return part.forEach(add);
       const members = Object.values(Object.getOwnPropertyDescriptors(part)).map(({ value: member }): unknown => member);
-      const isLookedInto = (member: unknown) =>
-        types.isPromise(member) || Array.isArray(member) || isPlainObject(member);
-      return (isPlainObject(part) ? members : members.filter(isLookedInto)).forEach(add);
+      return (isPlainObject(part) ? members : members.filter(isContainer)).forEach(add);
     });
   }
 }

@@ -63,6 +63,10 @@ const queryFor = (context: Context) => {
   // biome-ignore lint/suspicious/noThenProperty: promise-like on purpose.
   return { then: (resolve: (rows: readonly Product[]) => unknown) => resolve(rows) };
 };
+class Own {
+  readonly id = "1";
+  constructor(readonly products: Promise<readonly Product[]>) {}
+}
 type Resolve = (context: Context) => unknown;
 const recommending =
   (resolve: Resolve, others: IResolvers = {}) =>
@@ -91,6 +95,13 @@ const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IRe
     "type Page { title: String shelves: [Shelf!]! } type Shelf { best: Product } extend type Query { recommended: Page @cached(maxAge: 60, scope: PRIVATE) }",
     recommending((context) => ({ shelves: [{ best: productFor(context) }] })),
     { selection: "shelves { best { id reason } }" },
+  ],
+  ["a PRIVATE field that returns a set", OWN, recommending((context) => new Set([productFor(context)])), ROOT],
+  [
+    "a promise that an instance holds, which a PRIVATE field has returned",
+    OF_ME,
+    recommending((context) => new Own(Promise.resolve([productFor(context)]))),
+    { selection: "products { id reason }" },
   ],
   [
     "a resolver that copies what a PRIVATE field has returned",

@@ -1,4 +1,5 @@
-import { attempt, isObject, isPlainObject } from "../../base/built-in.js";
+import { types } from "node:util";
+import { attempt, isContainer, isObject, isPlainObject } from "../../base/built-in.js";
 import { asPromise } from "../../base/deferred.js";
 import type { ReadRequest } from "../request/request.js";
 
@@ -59,14 +60,14 @@ export class PrivateValues {
       if (typeof one !== "object" || one === null || one === context || this.#coordinates.has(one)) continue;
       seen++;
       this.#coordinates.set(one, coordinate);
-      if (one instanceof Promise) this.noteSettled(one, coordinate, context);
-      else if (Array.isArray(one)) for (const member of one) pending.push(member);
-      else if (one instanceof Map) pending.push(...one.values());
+      if (types.isPromise(one)) this.noteSettled(one, coordinate, context);
+      else if (Array.isArray(one) || one instanceof Map || one instanceof Set)
+        for (const member of one.values()) pending.push(member);
       else if (isPlainObject(one)) for (const member of Object.values(one)) pending.push(member);
       // Not instances in instances, which lead to clients and connections.
       else if (!ArrayBuffer.isView(one))
         for (const member of Object.values(one) as unknown[])
-          if (Array.isArray(member) || isPlainObject(member)) pending.push(member);
+          if (isContainer(member)) pending.push(member);
           else if (typeof member === "object" && member !== null && member !== context)
             this.#coordinates.set(member, coordinate);
     }
