@@ -103,15 +103,65 @@ const MAX_LIMITS = 10;
 
 /** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */
 export function within<T, Late>(
-  clock: Clock,
+  clock: Pick<Clock, "after">,
   work: Promise<T>,
   { ms, otherwise, isUnawaited = false }: TimeLimit<Late>,
 ): Promise<T | Late> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(Math.max(0, ms), () => resolve(resultOf(otherwise)), !isUnawaited);
-    work.then(resolve, reject);
-    work.then(cancel, cancel);
+    work.then(
+      (result) => {
+        cancel();
+        resolve(result);
+      },
+      (error) => {
+        cancel();
+        reject(error);
+      },
+    );
   });
+}
+
+/**
+ * Timers, of which those that begin in one promise job and last as long are one: the loads of a
+ * tick have one for their time limit.
+ */
+export class SharedTimers implements Pick<Clock, "after"> {
+  #open: SharedTimer | undefined;
+
+  constructor(private readonly clock: Pick<Clock, "after">) {}
+
+  after(delayMs: number, fn: () => void): Cancel {
+    const timer = this.#open?.delayMs === delayMs ? this.#open : this.#begin(delayMs);
+    timer.calls.add(fn);
+    return () => {
+      timer.calls.delete(fn);
+      if (timer.calls.size > 0) return;
+      timer.cancel();
+      this.#close(timer);
+    };
+  }
+
+  #begin(delayMs: number): SharedTimer {
+    const calls = new Set<() => void>();
+    const cancel = this.clock.after(delayMs, () => {
+      for (const call of calls) call();
+    });
+    const timer = { delayMs, calls, cancel };
+    this.#open = timer;
+    asJob(() => this.#close(timer));
+    return timer;
+  }
+
+  #close(timer: SharedTimer): void {
+    if (this.#open === timer) this.#open = undefined;
+  }
+}
+
+interface SharedTimer {
+  readonly delayMs: number;
+  readonly calls: Set<() => void>;
+  readonly cancel: Cancel;
 }
 
 /** Called by timers: nobody else would catch what `otherwise` throws. */

@@ -50,18 +50,23 @@ export function createPacking(settings: PackingSettings) {
       const bytes = Buffer.byteLength(content);
       return bytes > maxValueBytes ? bytes : undefined;
     },
-    async pack(encoded: Encoded): Promise<Buffer> {
+    /** Returns the bytes. A promise if it takes long to compress them. */
+    pack(encoded: Encoded): Buffer | Promise<Buffer> {
       const content = contentOf(encoded);
       const isText = typeof content === "string";
       const bytes = isText ? Buffer.from(content, "utf8") : content;
-      const smaller = bytes.byteLength > compressAboveBytes ? await compress(bytes) : undefined;
-      const isStoredText = encoded instanceof StoredText;
-      const flags =
-        (isText ? IS_TEXT : 0) | (smaller === undefined ? 0 : IS_COMPRESSED) | (isStoredText ? IS_STORED_TEXT : 0);
-      const hasChecksum = isStoredText && smaller === undefined;
-      const checksum = Buffer.alloc(hasChecksum ? CHECKSUM_BYTES : 0);
-      if (hasChecksum) checksum.writeUInt32LE(crc32(bytes));
-      return Buffer.concat([Uint8Array.of(flags), codecMark, checksum, smaller ?? bytes]);
+      const packed = (smaller?: Uint8Array): Buffer => {
+        const isStoredText = encoded instanceof StoredText;
+        const flags =
+          (isText ? IS_TEXT : 0) | (smaller === undefined ? 0 : IS_COMPRESSED) | (isStoredText ? IS_STORED_TEXT : 0);
+        const hasChecksum = isStoredText && smaller === undefined;
+        const checksum = Buffer.alloc(hasChecksum ? CHECKSUM_BYTES : 0);
+        if (hasChecksum) checksum.writeUInt32LE(crc32(bytes));
+        return Buffer.concat([Uint8Array.of(flags), codecMark, checksum, smaller ?? bytes]);
+      };
+      if (bytes.byteLength <= compressAboveBytes) return packed();
+      const smaller = compress(bytes);
+      return smaller instanceof Promise ? smaller.then(packed) : packed(smaller);
     },
     /** Unpacks what begins at `at` and ends with `bytes`. Throws `Unreadable`. */
     unpack(bytes: Buffer, at = 0): Encoded {
@@ -134,10 +139,12 @@ const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
 const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
 
 /** Undefined if it saves nothing. Small content at once, so that writes share a pipeline. */
-export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
-  const smaller =
-    bytes.byteLength <= SYNC_MAX_BYTES ? deflateSync(bytes, FASTEST) : await deflateInThreadPool(bytes, FASTEST);
-  return smaller.byteLength < bytes.byteLength ? smaller : undefined;
+export function compress(bytes: Uint8Array): Uint8Array | undefined | Promise<Uint8Array | undefined> {
+  const ifSmaller = (deflated: Uint8Array): Uint8Array | undefined =>
+    deflated.byteLength < bytes.byteLength ? deflated : undefined;
+  return bytes.byteLength <= SYNC_MAX_BYTES
+    ? ifSmaller(deflateSync(bytes, FASTEST))
+    : deflateInThreadPool(bytes, FASTEST).then(ifSmaller);
 }
 
 const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);

@@ -109,15 +109,18 @@ export class Settlement {
   /** Returns whether the value is stored, and fresh. Rejects if it cannot be packed or tagged. */
   async #store(inFlight: InFlightLoad, loaded: LoadedValue): Promise<boolean> {
     const { key, tags, policy } = inFlight.request;
-    // In bytes or characters.
-    const size = loaded.content?.length ?? 0;
+    const content = loaded.content as Encoded;
     let isStored = false;
     let storedBytes = 0;
-    const room = this.#room.enter(size);
+    // At once, like the encoding of the value: its source may go on to change it.
+    const subjects = subjectsOfLoaded(tags, loaded);
+    // In bytes or characters.
+    const room = this.#room.enter(content.length);
     try {
-      // At once, like the encoding of the value: its source may go on to change it.
-      const subjects = subjectsOfLoaded(tags, loaded);
-      const request = await this.#requestFor(inFlight, loaded, subjects, room);
+      if (room !== undefined) await room;
+      const packing = this.parts.packing.pack(content);
+      const packed = packing instanceof Promise ? await packing : packing;
+      const request = this.#requestFor(inFlight, loaded, subjects, packed);
       if (request !== undefined) inFlight.isStoring = true;
       const outcome = request && (await this.#storeRequests.add(request));
       if (request !== undefined && outcome === "stored") {
@@ -131,7 +134,7 @@ export class Settlement {
       // The store may not have received the value, or cannot take it.
       if (request === undefined || outcome === "unavailable") await this.held.release(inFlight);
     } finally {
-      this.#room.leave(size);
+      this.#room.leave(content.length);
     }
     this.parts.channel.publish({ name: "write.finished", ...subjectOf(key), isStored, storedBytes });
     return isStored;
@@ -155,24 +158,21 @@ export class Settlement {
   }
 
   /**
-   * Returns the request that stores a value, which may be packed once there is `room`. Undefined if
-   * this process knows that one of its tags was invalidated during the load, or is being written: a
-   * value from before is not served anyway, by its position, but one that is read during a write
-   * can be stored after it.
+   * Returns the request that stores a value. Undefined if this process knows that one of its tags
+   * was invalidated during the load, or is being written: a value from before is not served anyway,
+   * by its position, but one that is read during a write can be stored after it.
    */
-  async #requestFor(
+  #requestFor(
     inFlight: InFlightLoad,
     loaded: LoadedValue,
     subjects: readonly Subject[],
-    room: Promise<void>,
-  ): Promise<StoreRequest | undefined> {
+    packed: Buffer,
+  ): StoreRequest | undefined {
     const { clock, random: randomNow, invalidations, packing } = this.parts;
     const { gen, grantedAt, startedAt, position } = inFlight;
     const { key, policy } = inFlight.request;
-    const { value, content, hint, settings, loadMs } = loaded;
+    const { value, hint, settings, loadMs } = loaded;
     const maxAgeMs = freshMsOf(policy, loaded);
-    await room;
-    const packed = await packing.pack(content as Encoded);
     const elapsedMs = clock.now() - startedAt;
     if (invalidations.stateOf(subjects, position) === "changed") return undefined;
     if (invalidations.isWritten({ key, tags: { subjects } }, grantedAt + elapsedMs)) return undefined;
@@ -235,12 +235,13 @@ class ByteRoom {
   #bytes = 0;
   readonly #waiting: { readonly bytes: number; readonly enter: () => void }[] = [];
 
-  /** Resolves when there is room for `bytes`, which `leave` makes free. */
-  enter(bytes: number): Promise<void> {
-    return new Promise((enter) => {
-      this.#waiting.push({ bytes, enter });
-      this.#admit();
-    });
+  /** Resolves when there is room for `bytes`, which `leave` makes free. Undefined: there is. */
+  enter(bytes: number): Promise<void> | undefined {
+    if (this.#waiting.length === 0 && this.#hasRoomFor(bytes)) {
+      this.#bytes += bytes;
+      return undefined;
+    }
+    return new Promise((enter) => this.#waiting.push({ bytes, enter }));
   }
 
   leave(bytes: number): void {
@@ -248,9 +249,13 @@ class ByteRoom {
     this.#admit();
   }
 
+  #hasRoomFor(bytes: number): boolean {
+    return this.#bytes === 0 || this.#bytes + bytes <= MAX_STORING_BYTES;
+  }
+
   #admit(): void {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      if (this.#bytes > 0 && this.#bytes + next.bytes > MAX_STORING_BYTES) return;
+      if (!this.#hasRoomFor(next.bytes)) return;
       this.#waiting.shift();
       this.#bytes += next.bytes;
       next.enter();

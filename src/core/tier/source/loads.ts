@@ -1,6 +1,14 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { attempt } from "../../base/built-in.js";
-import { asJob, type Cancel, type Clock, disableStorage, MAX_TIMER_MS, within } from "../../base/clock.js";
+import {
+  asJob,
+  type Cancel,
+  type Clock,
+  disableStorage,
+  MAX_TIMER_MS,
+  SharedTimers,
+  within,
+} from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
 import { getOrMake, Multimap } from "../../base/multimap.js";
 import type { Packing } from "../../codec/packing.js";
@@ -29,7 +37,9 @@ import { excessOf, loadedOf } from "./load-result.js";
 import type { ParentComparison } from "./parent-comparison.js";
 import { PrivateValues } from "./private-values.js";
 import {
+  type AdmittedLoad,
   type CallOutcome,
+  failed,
   isRefusal,
   Source,
   type SourceParts,
@@ -55,6 +65,7 @@ export class Loads {
   /** The keys whose loads fail for most of their callers. */
   readonly callerErrors: CallerErrors;
   readonly #turns: ByteTurns;
+  readonly #limits: SharedTimers;
   /** By coordinate. */
   readonly #sources = new Map<string, Source>();
   /** How many loads somebody waits for, and what ends the timer that keeps the process alive. */
@@ -68,6 +79,7 @@ export class Loads {
 
   constructor(private readonly parts: LoadsParts) {
     this.#turns = new ByteTurns(parts.clock);
+    this.#limits = new SharedTimers(parts.clock);
     this.callerErrors = new CallerErrors(parts.clock, parts.settings.errorBackoffMs);
   }
 
@@ -151,119 +163,154 @@ export class Loads {
 
   /** Starts a load at once, so that all loads of one tick reach their source in that tick. */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
-    const { clock, channel, settings, subjectsOf } = this.parts;
-    const { isRefresh, isOutside = false, isUncacheable = false, lingerMs = 0 } = start;
-    const { coordinate, name } = request.key;
-    const subject = subjectOf(request.key);
-    const control = new LoadControl(coordinate, subjectsOf);
-    let startedAt = clock.now();
-    let hasStarted = false;
-    let isOverdue = false;
-    const waiters = lingerMs === 0 ? start.waiters : lingering(start.waiters, lingerMs, clock, () => hasStarted);
-    const call = async (): Promise<CallOutcome> => {
-      // It may have waited for a slot. Others who wait load for themselves.
-      if (!isRefresh && (waiters.isGone || request.caller?.hasLeft === true)) {
-        const error = request.caller?.reason ?? waiters.signal.reason;
-        return { kind: "failed", error, isCallersOwn: true, isSourceFailure: true, isUncalled: true };
-      }
-      startedAt = clock.now();
-      hasStarted = true;
-      channel.publish({ name: "load.started", ...subject, isRefresh });
-      const trace = channel.tracing && startTrace(request, isRefresh, channel.tracing);
-      let isUncalled = true;
-      const load = (): unknown => {
-        isUncalled = false;
-        return request.load(waiters, control);
-      };
-      try {
-        checkUnchanged(request);
-        const value = await (trace === undefined ? load() : trace.run(load));
-        checkUnchanged(request);
-        trace?.end();
-        return { kind: "returned", value };
-      } catch (thrown) {
-        // The abort of an overdue load is no caller's: its failure is that of the source.
-        const error = isOverdue && isAbortError(thrown) ? this.#timedOut(coordinate) : thrown;
-        trace?.end(error);
-        const caller = isRefresh ? this.#answeredCaller(request) : request.caller;
-        const isCallersOwn = this.#isCallersOwn(request.key, error, isOverdue ? undefined : caller);
-        const saysFailed = settings.isSourceFailure ?? saysSourceFailed;
-        // Nothing that it throws itself must come in the place of the error.
-        const isSourceFailure = !isCallersOwn && attempt(() => saysFailed(error, coordinate)) !== false;
-        return { kind: "failed", error, isCallersOwn, isSourceFailure, isUncalled };
-      }
-    };
+    const { clock, settings } = this.parts;
+    const { isRefresh, isOutside = false, lingerMs = 0 } = start;
+    const hasBegun = (): boolean => load.hasBegun;
+    const waiters = lingerMs === 0 ? start.waiters : lingering(start.waiters, lingerMs, clock, hasBegun);
     // Nobody inside another load waits for a refresh.
     const outer = isRefresh || this.running === 0 ? undefined : this.enclosing();
-    const enclosing = this.#enter(request.key, waiters, outer, isOutside);
-    const needsNoSlot = outer !== undefined || request.needsNoSlot === true || this.#awaitedInside.has(name);
-    const source = getOrMake(this.#sources, coordinate, () => new Source(coordinate, this.parts));
-    const { owner } = request;
-    const batch = isOutside ? request.batch?.outside : request.batch;
-    const { outcome, expire, expedite } = NESTING.storage.run(enclosing, () =>
-      source.run(needsNoSlot, { run: call, batch, owner }),
-    );
-    if (expedite !== undefined) {
-      this.#queued.add(name, expedite);
-      // It fails at once then, rather than keeping its lease and its place in the queue.
-      if (!isRefresh) waiters.onGone(expedite);
-    }
-    const end = <Result extends Loaded>(loaded: Result): Result => {
-      this.#leave(enclosing);
-      start.waiters.end();
-      if (expedite !== undefined) this.#queued.delete(name, expedite);
-      return loaded;
-    };
-    const completed = outcome.then((called): Loaded | Promise<Loaded> => {
-      const own = control.end();
-      const loadMs = clock.now() - startedAt;
-      if (called.kind === "failed") {
-        const { error, isCallersOwn, isSourceFailure } = called;
-        const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
-        if (isRefused) channel.publish({ name: "load.refused", ...subject, error });
-        else channel.publish({ name: "load.failed", ...subject, loadMs, error });
-        const isOutdated = request.wasOutdated?.(() => request.tags.subjects) === true;
-        const refusal = excessOf(request, enclosing, this.privateValues)?.kind ?? (isOutdated ? "outdated" : undefined);
-        const { begunAt = 0 } = request;
-        const forOthers = errorForOthers(error);
-        return end({ kind: "failed", error, forOthers, refusal, loadMs, begunAt, isCallersOwn, isSourceFailure });
-      }
-      const result = { settings: own, loadMs, isUncacheable, waiters, enclosing };
-      const encode = (value: unknown, isSettled: boolean): LoadedOrPromise | Promise<LoadedOrPromise> =>
-        this.#turns.run(
-          () =>
-            loadedOf(request, { ...result, value, isSettled }, { ...this.parts, privateValues: this.privateValues }),
-          encodedBytesOf,
-        );
-      const finish = (loaded: LoadedOrPromise): Loaded | Promise<Loaded> => {
-        if (loaded instanceof PromiseFound)
-          return this.#settled(called.value)
-            .then((value) => encode(value, true))
-            .then(finish);
-        this.parents?.note(loaded, request);
-        return end(loaded);
-      };
-      this.callerErrors.endSeries(request.key);
-      channel.publish({ name: "load.finished", ...subject, loadMs });
-      const loaded = encode(called.value, false);
-      return loaded instanceof Promise ? loaded.then(finish) : finish(loaded);
-    });
-    const limited = within(clock, completed, {
+    const load = new Load(request, start, waiters, this.#enter(request.key, waiters, outer, isOutside), clock.now());
+    if (!isRefresh) this.#keepAlive();
+    const completed = this.#complete(load);
+    const limited = within(this.#limits, completed, {
       ms: settings.loadTimeoutMs,
-      isUnawaited: true,
       otherwise: (): Loaded => {
-        isOverdue = true;
-        expire();
+        if (!isRefresh) this.#letProcessEnd();
+        load.isOverdue = true;
+        load.admitted?.expire();
         start.onTimeout?.();
         waiters.expire();
-        const error = this.#timedOut(coordinate);
+        const error = this.#timedOut(request.key);
         const loadMs = settings.loadTimeoutMs;
         const refusal = undefined;
         return { kind: "failed", error, refusal, loadMs, begunAt: 0, isCallersOwn: false, isSourceFailure: true };
       },
     });
-    if (!isRefresh) this.#keepAliveUntil(limited);
     return { waiters, completed, limited };
+  }
+
+  /** Calls the source in its turn. Never rejects. */
+  async #complete(load: Load): Promise<Loaded> {
+    const { request, start, waiters } = load;
+    const { name } = request.key;
+    let called: CallOutcome;
+    let expedite: (() => void) | undefined;
+    try {
+      const admitted = this.#admit(load);
+      load.admitted = admitted;
+      if (admitted.begun !== undefined) {
+        expedite = () => admitted.expedite();
+        this.#queued.add(name, expedite);
+        // It fails at once then, rather than keeping its lease and its place in the queue.
+        if (!start.isRefresh) waiters.onGone(expedite);
+        await admitted.begun;
+      }
+      admitted.hasBegun = true;
+      called = this.#abandoned(load) ?? { kind: "returned", value: await this.#call(load) };
+      if (called.kind === "returned") {
+        checkUnchanged(request);
+        load.trace?.end();
+      }
+      admitted.end(called);
+    } catch (thrown) {
+      called = load.hasBegun ? this.#failureOf(load, thrown) : failed(thrown);
+      load.admitted?.end(load.hasBegun ? called : undefined);
+    }
+    const loaded =
+      called.kind === "failed" ? this.#loadedOfFailure(load, called) : await this.#loadedOf(load, called.value);
+    this.#leave(load.enclosing);
+    start.waiters.end();
+    if (expedite !== undefined) this.#queued.delete(name, expedite);
+    if (!start.isRefresh && !load.isOverdue) this.#letProcessEnd();
+    return loaded;
+  }
+
+  #admit({ request, start, enclosing }: Load): AdmittedLoad {
+    const { coordinate, name } = request.key;
+    const source = getOrMake(this.#sources, coordinate, () => new Source(coordinate, this.parts));
+    const needsNoSlot = enclosing.outer !== undefined || request.needsNoSlot === true || this.#awaitedInside.has(name);
+    const batch = start.isOutside === true ? request.batch?.outside : request.batch;
+    return source.admit(needsNoSlot, { batch, owner: request.owner });
+  }
+
+  /** It may have waited for a slot. Others who wait load for themselves. */
+  #abandoned({ request, start, waiters }: Load): CallOutcome | undefined {
+    if (start.isRefresh || !(waiters.isGone || request.caller?.hasLeft === true)) return undefined;
+    const error = request.caller?.reason ?? waiters.signal.reason;
+    return { kind: "failed", error, isCallersOwn: true, isSourceFailure: true, isUncalled: true };
+  }
+
+  /** Calls the source. Throws what it throws, or if the request is another caller's by now. */
+  #call(load: Load): unknown {
+    const { request, start, waiters, enclosing } = load;
+    const { clock, channel } = this.parts;
+    const { isRefresh } = start;
+    load.startedAt = clock.now();
+    load.hasBegun = true;
+    load.control = new LoadControl(request.key.coordinate, this.parts.subjectsOf);
+    channel.publish({ name: "load.started", ...subjectOf(request.key), isRefresh });
+    const trace = channel.tracing && startTrace(request, isRefresh, channel.tracing);
+    load.trace = trace;
+    checkUnchanged(request);
+    load.isCalled = true;
+    const call = (): unknown => request.load(waiters, load.control as LoadControl);
+    return NESTING.storage.run(enclosing, trace === undefined ? call : () => trace.run(call));
+  }
+
+  #failureOf({ request, start, isOverdue, isCalled, trace }: Load, thrown: unknown): CallOutcome {
+    const { settings } = this.parts;
+    const { key } = request;
+    // The abort of an overdue load is no caller's: its failure is that of the source.
+    const error = isOverdue && isAbortError(thrown) ? this.#timedOut(key) : thrown;
+    trace?.end(error);
+    const caller = start.isRefresh ? this.#answeredCaller(request) : request.caller;
+    const isCallersOwn = this.#isCallersOwn(key, error, isOverdue ? undefined : caller);
+    const saysFailed = settings.isSourceFailure ?? saysSourceFailed;
+    // Nothing that it throws itself must come in the place of the error.
+    const isSourceFailure = !isCallersOwn && attempt(() => saysFailed(error, key.coordinate)) !== false;
+    return { kind: "failed", error, isCallersOwn, isSourceFailure, isUncalled: !isCalled };
+  }
+
+  #loadedOfFailure(
+    load: Load,
+    { error, isCallersOwn, isSourceFailure }: Extract<CallOutcome, { kind: "failed" }>,
+  ): Loaded {
+    const { clock, channel } = this.parts;
+    const { request, enclosing } = load;
+    load.control?.end();
+    const loadMs = clock.now() - load.startedAt;
+    const isRefused = isRefusal(error) || (isCallersOwn && !load.hasBegun);
+    if (isRefused) channel.publish({ name: "load.refused", ...subjectOf(request.key), error });
+    else channel.publish({ name: "load.failed", ...subjectOf(request.key), loadMs, error });
+    const isOutdated = request.wasOutdated?.(() => request.tags.subjects) === true;
+    const refusal = excessOf(request, enclosing, this.privateValues)?.kind ?? (isOutdated ? "outdated" : undefined);
+    const { begunAt = 0 } = request;
+    const forOthers = errorForOthers(error);
+    return { kind: "failed", error, forOthers, refusal, loadMs, begunAt, isCallersOwn, isSourceFailure };
+  }
+
+  /** Returns what readers get of a value, at once if it can be encoded at once. */
+  #loadedOf(load: Load, value: unknown): Loaded | Promise<Loaded> {
+    const { clock, channel } = this.parts;
+    const { request, start, waiters, enclosing } = load;
+    const settings = load.control?.end();
+    const loadMs = clock.now() - load.startedAt;
+    const result = { settings, loadMs, isUncacheable: start.isUncacheable === true, waiters, enclosing };
+    const parts = { ...this.parts, privateValues: this.privateValues };
+    const encode = (value: unknown, isSettled: boolean): LoadedOrPromise | Promise<LoadedOrPromise> =>
+      this.#turns.run(() => loadedOf(request, { ...result, value, isSettled }, parts), encodedBytesOf);
+    const finish = (loaded: LoadedOrPromise): Loaded | Promise<Loaded> => {
+      if (loaded instanceof PromiseFound)
+        return this.#settled(value)
+          .then((value) => encode(value, true))
+          .then(finish);
+      this.parents?.note(loaded, request);
+      return loaded;
+    };
+    this.callerErrors.endSeries(request.key);
+    channel.publish({ name: "load.finished", ...subjectOf(request.key), loadMs });
+    const loaded = encode(value, false);
+    return loaded instanceof Promise ? loaded.then(finish) : finish(loaded);
   }
 
   /** A value without the promises in it. With them, if one rejects, or takes too long. */
@@ -299,15 +346,16 @@ export class Loads {
   }
 
   /** The process does not end while somebody waits for a load, unless the cache is closed. */
-  #keepAliveUntil(ended: Promise<unknown>): void {
+  #keepAlive(): void {
     const { clock } = this.parts;
     if (this.#awaited++ === 0 && !this.#isClosed) this.#letEnd = clock.after(MAX_TIMER_MS, () => undefined, true);
-    void ended.then(() => {
-      if (--this.#awaited === 0) this.#letEnd();
-    });
   }
 
-  #timedOut(coordinate: string): CachedError {
+  #letProcessEnd(): void {
+    if (--this.#awaited === 0) this.#letEnd();
+  }
+
+  #timedOut({ coordinate }: Key): CachedError {
     const { loadTimeoutMs } = this.parts.settings;
     const mistake = `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loads.loadTimeoutMs\``;
     return new CachedError("CACHED_LOAD_TIMEOUT", mistake, { coordinate });
@@ -357,6 +405,25 @@ interface LoadStart {
   /** How long it goes on once it has begun and nobody waits any more. Default: not at all. */
   readonly lingerMs?: number;
   readonly onTimeout?: () => void;
+}
+
+/** The state of a load. */
+class Load {
+  admitted: AdmittedLoad | undefined = undefined;
+  control: LoadControl | undefined = undefined;
+  trace: Traced | undefined = undefined;
+  /** Whether it has had its turn while somebody waited. */
+  hasBegun = false;
+  isCalled = false;
+  isOverdue = false;
+
+  constructor(
+    readonly request: ReadRequest,
+    readonly start: LoadStart,
+    readonly waiters: Waiters,
+    readonly enclosing: SingleLoad,
+    public startedAt: number,
+  ) {}
 }
 
 /** A running load. Neither promise rejects. */

@@ -55,75 +55,30 @@ export class Source {
     };
   }
 
-  /** Runs `load`, at once or when a slot is free, unless it is refused. */
-  run(needsNoSlot: boolean, load: SourceLoad): AdmittedLoad {
-    let turn: Turn;
-    try {
-      turn = (needsNoSlot ? undefined : this.#joinBatch(load.batch)) ?? this.#newTurn(needsNoSlot, load);
-    } catch (refusal) {
-      return { outcome: Promise.resolve(failed(refusal)), expire: () => undefined, expedite: undefined };
-    }
-    const started = turn.begun && new Deferred<void>();
-    if (started !== undefined) turn.begun?.promise.then(started.resolve, started.reject);
-    let hasStarted = false;
-    let isOverdue = false;
-    let hasEnded = false;
-    const runInTurn = async (): Promise<CallOutcome> => {
-      let outcome: CallOutcome;
-      try {
-        if (started !== undefined) await started.promise;
-        hasStarted = true;
-        outcome = await load.run();
-        if (!isOverdue) this.#learn(outcome, turn);
-      } catch (error) {
-        outcome = failed(error);
-      }
-      hasEnded = true;
-      if (isOverdue) this.#countOverdue(turn, -1);
-      else this.#leave(turn);
-      return outcome;
-    };
-    const expire = (): void => {
-      if (!hasStarted)
-        started?.reject(this.#refusal("it waited for others until its time was over (`loads.maxConcurrentLoads`)"));
-      if (!hasStarted || isOverdue || hasEnded) return;
-      isOverdue = true;
-      this.#breaker?.failed();
-      this.#countOverdue(turn, 1);
-      const { clock, settings } = this.parts;
-      if (this.#overdue.size === settings.maxConcurrentLoads + 1) this.#probeAt = clock.now() + settings.loadTimeoutMs;
-      this.#leave(turn);
-    };
-    const expedite = (): void => {
-      if (hasStarted || hasEnded) return;
-      this.#leave(turn);
-      turn = new Turn(false, undefined);
-      try {
-        this.#checkBreaker();
-        started?.resolve();
-      } catch (refusal) {
-        started?.reject(refusal);
-      }
-    };
-    return { outcome: runInTurn(), expire, expedite: started && expedite };
+  /** Admits a load, to begin at once or when a slot is free. Throws why it must not begin. */
+  admit(needsNoSlot: boolean, load: SourceLoad): AdmittedLoad {
+    return new AdmittedLoad(
+      this,
+      (needsNoSlot ? undefined : this.#joinBatch(load.batch)) ?? this.#newTurn(needsNoSlot, load),
+    );
   }
 
   /** Returns a turn of its own for a load. Throws why it must not begin. */
   #newTurn(needsNoSlot: boolean, { batch, owner }: SourceLoad): Turn {
     const { clock, longTick, settings } = this.parts;
     const { maxConcurrentLoads, maxQueuedLoads, loadTimeoutMs } = settings;
-    if (this.#breaker?.isOpen === true) throw this.#refusal(HAVE_FAILED);
+    if (this.#breaker?.isOpen === true) throw this.refusal(HAVE_FAILED);
     if (this.#overdue.size > maxConcurrentLoads) {
       const now = clock.now();
-      if (now < this.#probeAt) throw this.#refusal(TOO_MANY_OVERDUE);
+      if (now < this.#probeAt) throw this.refusal(TOO_MANY_OVERDUE);
       this.#probeAt = now + loadTimeoutMs;
     }
     // Otherwise, those who wait have all the slots that an owner can have.
     const isQueued =
       !needsNoSlot && (this.#isAdmitting || this.#running.size >= maxConcurrentLoads || this.#hasItsSlots(owner));
-    if (!isQueued) this.#checkBreaker();
-    else if (this.#waiting.size >= maxQueuedLoads) throw this.#refusal(TOO_MANY);
-    else if (this.#waiting.countOf(owner) >= halfOf(maxQueuedLoads)) throw this.#refusal(TOO_MANY_OF_ONE);
+    if (!isQueued) this.checkBreaker();
+    else if (this.#waiting.size >= maxQueuedLoads) throw this.refusal(TOO_MANY);
+    else if (this.#waiting.countOf(owner) >= halfOf(maxQueuedLoads)) throw this.refusal(TOO_MANY_OF_ONE);
     if (needsNoSlot) return new Turn(false, undefined);
     const turn = new Turn(isQueued, owner);
     (isQueued ? this.#waiting : this.#running).add(turn);
@@ -147,7 +102,7 @@ export class Source {
     return turn;
   }
 
-  #leave(turn: Turn): void {
+  leave(turn: Turn): void {
     turn.members--;
     if (turn.members > 0) return;
     for (const [batch, joinable] of this.#joinable) if (joinable === turn) this.#joinable.delete(batch);
@@ -165,8 +120,8 @@ export class Source {
       if (turn === undefined) return;
       this.#waiting.delete(turn);
       try {
-        if (this.#overdue.size > maxConcurrentLoads) throw this.#refusal(TOO_MANY_OVERDUE);
-        this.#checkBreaker();
+        if (this.#overdue.size > maxConcurrentLoads) throw this.refusal(TOO_MANY_OVERDUE);
+        this.checkBreaker();
         this.#running.add(turn);
         turn.begun?.resolve();
       } catch (refusal) {
@@ -181,7 +136,7 @@ export class Source {
     return undefined;
   }
 
-  #learn(outcome: CallOutcome, { members }: Turn): void {
+  learn(outcome: CallOutcome, { members }: Turn): void {
     if (outcome.kind === "failed" && outcome.isCallersOwn) {
       // Others of its batch may have called the source.
       if (outcome.isUncalled !== true || members > 1) return;
@@ -195,18 +150,27 @@ export class Source {
       this.#overdue.clear();
   }
 
-  #countOverdue(turn: Turn, change: 1 | -1): void {
-    const count = (this.#overdue.get(turn) ?? 0) + change;
+  /** Gives the slot of a load that has exceeded its time limit back. */
+  expire(turn: Turn): void {
+    this.#breaker?.failed();
+    this.#overdue.set(turn, (this.#overdue.get(turn) ?? 0) + 1);
+    const { clock, settings } = this.parts;
+    if (this.#overdue.size === settings.maxConcurrentLoads + 1) this.#probeAt = clock.now() + settings.loadTimeoutMs;
+    this.leave(turn);
+  }
+
+  endOverdue(turn: Turn): void {
+    const count = (this.#overdue.get(turn) ?? 0) - 1;
     if (count > 0) this.#overdue.set(turn, count);
     else this.#overdue.delete(turn);
   }
 
   /** Throws if a turn must not begin now. If it may, an open breaker counts it as its probe. */
-  #checkBreaker(): void {
-    if (this.#breaker?.mayTry() === false) throw this.#refusal(HAVE_FAILED);
+  checkBreaker(): void {
+    if (this.#breaker?.mayTry() === false) throw this.refusal(HAVE_FAILED);
   }
 
-  #refusal(reason: string): CachedError {
+  refusal(reason: string): CachedError {
     const coordinate = this.coordinate;
     const message = `\`${coordinate}\`: the load was refused: ${reason}; try again in a moment`;
     return new CachedError("CACHED_SOURCE_UNAVAILABLE", message, { coordinate });
@@ -294,22 +258,66 @@ export type CallOutcome =
     };
 
 interface SourceLoad {
-  /** Never rejects. */
-  run(): Promise<CallOutcome>;
   /** Loads of one tick with the same batch are one call of their source. */
   readonly batch: SourceBatch | undefined;
   /** The request of the server that it belongs to. */
   readonly owner: object | undefined;
 }
 
-interface AdmittedLoad {
-  /** With `CACHED_SOURCE_UNAVAILABLE` if the load did not begin. Never rejects. */
-  readonly outcome: Promise<CallOutcome>;
+/** A load with its turn: it begins, and ends or exceeds its time limit. */
+export class AdmittedLoad {
+  /** Resolves when it may begin, and rejects if it must not. Undefined: it may begin now. */
+  readonly begun: Promise<void> | undefined;
+  hasBegun = false;
+  readonly #mayBegin: Deferred<void> | undefined;
+  #isOverdue = false;
+  #hasEnded = false;
+
+  constructor(
+    private readonly source: Source,
+    private turn: Turn,
+  ) {
+    const { begun } = turn;
+    if (begun === undefined) return;
+    this.#mayBegin = new Deferred();
+    this.begun = this.#mayBegin.promise;
+    begun.promise.then(this.#mayBegin.resolve, this.#mayBegin.reject);
+  }
+
+  /** To be called once. `outcome`: undefined if it has not begun. */
+  end(outcome: CallOutcome | undefined): void {
+    this.#hasEnded = true;
+    if (this.#isOverdue) {
+      this.source.endOverdue(this.turn);
+      return;
+    }
+    if (outcome !== undefined) this.source.learn(outcome, this.turn);
+    this.source.leave(this.turn);
+  }
+
   /** Ends its time: the slot is free. It counts as failed, or is refused if it has not begun. */
-  expire(): void;
-  /** Begins the load without a slot. Undefined if the load has not waited for one. */
-  readonly expedite: (() => void) | undefined;
+  expire(): void {
+    if (!this.hasBegun) this.#mayBegin?.reject(this.source.refusal(WAITED_TOO_LONG));
+    if (!this.hasBegun || this.#isOverdue || this.#hasEnded) return;
+    this.#isOverdue = true;
+    this.source.expire(this.turn);
+  }
+
+  /** Begins the load without a slot, if it waits for one. */
+  expedite(): void {
+    if (this.hasBegun || this.#hasEnded) return;
+    this.source.leave(this.turn);
+    this.turn = new Turn(false, undefined);
+    try {
+      this.source.checkBreaker();
+      this.#mayBegin?.resolve();
+    } catch (refusal) {
+      this.#mayBegin?.reject(refusal);
+    }
+  }
 }
+
+const WAITED_TOO_LONG = "it waited for others until its time was over (`loads.maxConcurrentLoads`)";
 
 export interface SourceStatus {
   readonly coordinate: string;
@@ -320,7 +328,12 @@ export interface SourceStatus {
   readonly breaker: BreakerStatus | undefined;
 }
 
-const failed = (error: unknown): CallOutcome => ({ kind: "failed", error, isCallersOwn: false, isSourceFailure: true });
+export const failed = (error: unknown): CallOutcome => ({
+  kind: "failed",
+  error,
+  isCallersOwn: false,
+  isSourceFailure: true,
+});
 
 export const isRefusal = (error: unknown): boolean =>
   error instanceof CachedError && error.code === "CACHED_SOURCE_UNAVAILABLE";

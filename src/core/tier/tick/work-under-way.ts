@@ -1,12 +1,25 @@
 import { type Clock, keepingAlive, within } from "../../base/clock.js";
+import { Deferred } from "../../base/deferred.js";
 
 /** What a process that is asked to end has still to do: loads to store, writes to invalidate. */
 export class WorkUnderWay {
-  readonly #all = new Set<Promise<unknown>>();
+  #count = 0;
+  #idle: Deferred<void> | undefined;
+
+  /** Counts a piece of work until `end` is called. */
+  begin(): void {
+    this.#count++;
+  }
+
+  end(): void {
+    if (--this.#count > 0) return;
+    this.#idle?.resolve();
+    this.#idle = undefined;
+  }
 
   add<T>(work: Promise<T>): Promise<T> {
-    this.#all.add(work);
-    const end = (): void => void this.#all.delete(work);
+    this.begin();
+    const end = (): void => this.end();
     work.then(end, end);
     return work;
   }
@@ -20,6 +33,9 @@ export class WorkUnderWay {
 
   async #ended(): Promise<void> {
     // More may begin meanwhile.
-    while (this.#all.size > 0) await Promise.allSettled(this.#all);
+    while (this.#count > 0) {
+      this.#idle ??= new Deferred();
+      await this.#idle.promise;
+    }
   }
 }
