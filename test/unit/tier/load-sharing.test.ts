@@ -36,7 +36,7 @@ function open() {
   /** A load with a lease. */
   const lease = (key = KEY): Gate => {
     const end = gate();
-    sharing.add(key, end.passed);
+    void end.passed.then(sharing.add(key));
     return end;
   };
   return { clock, sharing, begun, read, lease };

@@ -137,6 +137,8 @@ export interface InFlightLoad extends Lease, QueuedRequest {
   readonly loaded: Promise<Loaded>;
   /** Whether the store accepted the value: not if the lease had ended. */
   readonly settled: Promise<boolean>;
+  /** Called when it has been stored or released. */
+  readonly end: () => void;
   /** Whether its value is being stored, which ends the lease. */
   isStoring: boolean;
 }

@@ -44,9 +44,12 @@ export class Leases {
     const same = this.#ofTick.get(id);
     if (same !== undefined) return same;
     const queued = { ...leaseRequest, askedAt: this.parts.clock.now() };
-    const acquired = this.parts.underWay.add(
-      this.#leaseRequests.addThen(queued, (answer) => this.#use(queued, answer)),
-    );
+    const { underWay } = this.parts;
+    underWay.begin();
+    const acquired = this.#leaseRequests.addThen(queued, (answer) => {
+      underWay.end();
+      return this.#use(queued, answer);
+    });
     this.#ofTick.set(id, acquired);
     return acquired;
   }
@@ -177,21 +180,24 @@ export class Leases {
       // Later readers wait for the lease to end, and take it over.
       onTimeout: endJoining,
     });
-    sharing.add(request.key.name, running.completed);
-    const settled = running.completed.then(async (loaded) => {
+    const endSharing = sharing.add(request.key.name);
+    underWay.begin();
+    const settled = running.completed.then((loaded) => {
+      endSharing();
       const hasOwnTags = loaded.kind === "loaded" && (loaded.settings?.tags.length ?? 0) > 0;
       if (hasOwnTags) this.taggedByLoads.add(request.key.coordinate);
-      const isStored = await this.settlement.settle(inFlight, loaded);
+      return this.settlement.settle(inFlight, loaded);
+    });
+    const end = (): void => {
       // Those who have read its lease read again, and do not join it any more.
       endJoining();
-      return isStored;
-    });
+      underWay.end();
+    };
     const loaded = settings.storeBeforeResponse === true ? whenSettled(running, settled) : running.limited;
     const { waiters } = running;
-    const inFlight: InFlightLoad = { ...queued, ...lease, startedAt, waiters, loaded, settled, isStoring: false };
+    const inFlight: InFlightLoad = { ...queued, ...lease, startedAt, waiters, loaded, settled, end, isStoring: false };
     this.#inFlight.set(gen, inFlight);
     this.held.add(inFlight);
-    void underWay.add(settled);
     return inFlight;
   }
 }

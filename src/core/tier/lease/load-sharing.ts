@@ -1,4 +1,4 @@
-import { type Clock, within } from "../../base/clock.js";
+import { type Cancel, type Clock, within } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 import { getOrMake } from "../../base/multimap.js";
 import type { Loaded } from "../request/loaded.js";
@@ -57,16 +57,16 @@ export class LoadSharing {
     this.#starting = new TickBatch(longTick, async (all) => all.map((loads) => this.#start(loads)));
   }
 
-  /** Counts a load of `key` that begins now and runs until `ended`, which never rejects. */
-  add(key: string, ended: Promise<unknown>, hasLease = true): void {
+  /** Counts a load of `key` that begins now, until what is returned is called. */
+  add(key: string, hasLease = true): Cancel {
     const loads = this.#loadsOf(key);
     const load = { startedAt: this.clock.now(), hasLease };
     loads.running.add(load);
-    void ended.then(() => {
+    return () => {
       loads.running.delete(load);
       loads.changed?.resolve();
       this.#forget(loads);
-    });
+    };
   }
 
   /** Whether as many loads of `key` run as may. */
@@ -132,7 +132,7 @@ export class LoadSharing {
     loads.next = undefined;
     const isWanted = !next.waiters.isGone;
     next.turn.resolve(isWanted);
-    if (isWanted) this.add(key, next.loaded, false);
+    if (isWanted) void next.loaded.then(this.add(key, false));
     else this.#forget(loads);
   }
 

@@ -51,6 +51,7 @@ export class Settlement {
       await this.held.release(inFlight, isUnusable ? this.#unkept(inFlight, loaded.loadMs) : ABANDONED);
     }
     this.held.remove(inFlight);
+    inFlight.end();
     return isStored;
   }
 

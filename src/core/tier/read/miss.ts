@@ -100,18 +100,19 @@ export class Miss {
   }
 
   /** Answers one of the requests that share the miss. Rejects with an error of the source only. */
-  async answer(request: ReadRequest): Promise<unknown> {
+  answer(request: ReadRequest): Promise<unknown> {
     const { clock, longTick } = this.parts;
     const { responder } = this.path;
     const { caller } = request;
     const nth = this.#sharers++;
     const askedAt = clock.now();
     this.waiters.add(caller);
-    const respond = await this.#outcome;
-    this.#turns ??= longTick.turnsFor(this.#sharers);
-    return inTurn(this.#turns, nth, () => {
-      if (this.#awaited !== undefined) responder.reportWait(request, this.#awaited, clock.now() - askedAt);
-      return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
+    return this.#outcome.then((respond) => {
+      this.#turns ??= longTick.turnsFor(this.#sharers);
+      return inTurn(this.#turns, nth, () => {
+        if (this.#awaited !== undefined) responder.reportWait(request, this.#awaited, clock.now() - askedAt);
+        return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
+      });
     });
   }
 

@@ -216,8 +216,8 @@ export class Loads {
       called = load.hasBegun ? this.#failureOf(load, thrown) : failed(thrown);
       load.admitted?.end(load.hasBegun ? called : undefined);
     }
-    const loaded =
-      called.kind === "failed" ? this.#loadedOfFailure(load, called) : await this.#loadedOf(load, called.value);
+    const result = called.kind === "failed" ? this.#failed(load, called) : this.#loadedOf(load, called.value);
+    const loaded = result instanceof Promise ? await result : result;
     this.#leave(load.enclosing);
     start.waiters.end();
     if (expedite !== undefined) this.#queued.delete(name, expedite);
@@ -271,10 +271,7 @@ export class Loads {
     return { kind: "failed", error, isCallersOwn, isSourceFailure, isUncalled: !isCalled };
   }
 
-  #loadedOfFailure(
-    load: Load,
-    { error, isCallersOwn, isSourceFailure }: Extract<CallOutcome, { kind: "failed" }>,
-  ): Loaded {
+  #failed(load: Load, { error, isCallersOwn, isSourceFailure }: Extract<CallOutcome, { kind: "failed" }>): Loaded {
     const { clock, channel } = this.parts;
     const { request, enclosing } = load;
     load.control?.end();
