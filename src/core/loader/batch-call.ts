@@ -19,34 +19,59 @@ export interface IdLoad<Id> {
 /** Loads from the source of one loader, for one context and caller. */
 export type Source<Id, Value> = (load: IdLoad<Id>) => Promise<Value>;
 
-export function batchCall(
-  coordinate: string,
-  loads: readonly (CachedLoad | undefined)[],
-  { signals, requestStates }: { readonly signals: RequestSignals; readonly requestStates: RequestStates },
-  context: unknown,
-): BatchCall & { readonly result: ResultControl } {
-  let signal: AbortSignal | undefined;
-  let results: readonly ResultControl[] | undefined;
-  const requestSignal = (): AbortSignal =>
-    signals.of(coordinate, requestStates.contextOf(context))?.request[0] ?? new AbortController().signal;
-  return {
-    get result() {
-      return this.results[0] as ResultControl;
-    },
-    get results() {
-      results ??= loads.map((load) => load?.result ?? inertControl(coordinate));
-      return results;
-    },
-    // Asked for by the batch function, so none of the loads has ended yet.
-    get signal() {
-      signal ??= signalOf(loads, requestSignal);
-      return signal;
-    },
-  };
+/** What a batch function or a cached function gets. Its parts are made when they are asked for. */
+export class OwnCall implements BatchCall {
+  readonly #of: CallParts;
+  #signal: AbortSignal | undefined;
+  #results: readonly ResultControl[] | undefined;
+
+  constructor(
+    coordinate: string,
+    loads: readonly (CachedLoad | undefined)[],
+    { signals, requestStates }: Pick<CallParts, "signals" | "requestStates">,
+    context: unknown,
+  ) {
+    this.#of = { coordinate, loads, signals, requestStates, context };
+    Object.defineProperties(this, OWN_PROPERTIES);
+  }
+
+  get result(): ResultControl {
+    return this.results[0] as ResultControl;
+  }
+
+  get results(): readonly ResultControl[] {
+    const { coordinate, loads } = this.#of;
+    this.#results ??= loads.map((load) => load?.result ?? inertControl(coordinate));
+    return this.#results;
+  }
+
+  /** Asked for by the batch function, so none of the loads has ended yet. */
+  get signal(): AbortSignal {
+    this.#signal ??= signalOf(this.#of);
+    return this.#signal;
+  }
+}
+
+/** Copies have them. The same for all calls: V8 makes a hidden class for each new accessor. */
+const OWN_PROPERTIES = Object.fromEntries(
+  (["result", "results", "signal"] as const).map((name) => {
+    const accessor = Object.getOwnPropertyDescriptor(OwnCall.prototype, name);
+    return [name, { ...accessor, enumerable: true }];
+  }),
+);
+
+interface CallParts {
+  readonly coordinate: string;
+  readonly loads: readonly (CachedLoad | undefined)[];
+  readonly signals: RequestSignals;
+  readonly requestStates: RequestStates;
+  readonly context: unknown;
 }
 
 /** Loads without the cache are waited for by their request alone. */
-function signalOf(loads: readonly (CachedLoad | undefined)[], requestSignal: () => AbortSignal): AbortSignal {
+function signalOf({ coordinate, loads, signals, requestStates, context }: CallParts): AbortSignal {
+  const requestSignal = (): AbortSignal =>
+    signals.of(coordinate, requestStates.contextOf(context))?.request[0] ?? new AbortController().signal;
   const cached = loads.filter((load) => load !== undefined);
   if (cached.length === 0) return requestSignal();
   const joined = Waiters.joining(cached, (all, { waiters }) => all.add({ onLeft: (leave) => waiters.onOver(leave) }));

@@ -2,7 +2,7 @@ import DataLoader from "dataloader";
 import { ignoreRejection } from "../base/deferred.js";
 import { checkOptionsObject } from "../base/errors.js";
 import { PER_TURN } from "../tier/tick/long-tick.js";
-import { batchCall, type IdLoad, isArrayLike } from "./batch-call.js";
+import { type IdLoad, isArrayLike, OwnCall } from "./batch-call.js";
 import type { LoaderMaking, LoaderParts } from "./context-loader.js";
 import { batchExistence, givenIds } from "./existence.js";
 import { defineLoader } from "./loader-factory.js";
@@ -35,7 +35,7 @@ function batchedSource<Id, Value, Context>(
   type Cached = readonly IdLoad<Id>["cached"][];
   // Asynchronous, so that what the function throws at once is rejected with as it is.
   const call = async (context: Context, loader: CachedLoader<Id, Value>, ids: readonly Id[], cached: Cached) => {
-    const own = batchCall(name, cached, parts, context);
+    const own = new OwnCall(name, cached, parts, context);
     const values: unknown = await batch.call(loader as never, givenIds(ids, !isProduction), context, own);
     // Each may be a promise that rejects before its turn has come.
     if (Array.isArray(values) || (isArrayLike(values) && values.length === ids.length))

@@ -4,7 +4,7 @@ import { checkOptionsObject, describeSetting, keyUnusable } from "../base/errors
 import { copyOfInput } from "../keys/canonical.js";
 import type { PolicySettings } from "../policy/policy.js";
 import type { ResultControl } from "../tier/request/result-control.js";
-import { batchCall } from "./batch-call.js";
+import { OwnCall } from "./batch-call.js";
 import type { LoaderParts } from "./context-loader.js";
 import type { Identity } from "./identity.js";
 import { defineLoader } from "./loader-factory.js";
@@ -42,7 +42,7 @@ export function createCachedFunction<Load extends LoadFunction>(
     sourceOf(context, _loader, { scope, maxAgeMs }) {
       const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
       return async ({ id, cached }): Promise<Value> => {
-        const run = () => load.apply(batchCall(name, [cached], parts, context), id.args);
+        const run = () => load.apply(new OwnCall(name, [cached], parts, context), id.args);
         return await (maxAgeMs === 0 ? run() : contextWatch.run(watched, context, run));
       };
     },

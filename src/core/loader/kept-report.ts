@@ -2,7 +2,7 @@ import type { Policy } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Memory } from "../tier/memory/memory.js";
 import type { KnownKey } from "../tier/request/known-key.js";
-import { servedReport } from "../tier/request/served-report.js";
+import { Served } from "../tier/request/served-report.js";
 import { NO_TAGS } from "../tier/request/tags.js";
 import type { Observer } from "./request-states.js";
 
@@ -26,7 +26,7 @@ export function takeKept(
   if (hint === undefined && observer.onFresh !== undefined)
     observer.onFresh(freshUntilAt - Math.max(now, grantedAt), now - grantedAt, policy.scope === "PRIVATE");
   else {
-    const report = servedReport({ policy, tags: NO_TAGS }, "hit", freshUntilAt - now, now - grantedAt, kept);
+    const report = new Served({ policy, tags: NO_TAGS }, "hit", freshUntilAt - now, now - grantedAt, kept);
     observer.onRead(key.coordinate, report, info, key);
   }
   return value;

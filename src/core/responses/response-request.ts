@@ -11,7 +11,7 @@ import type { KnownKey } from "../tier/request/known-key.js";
 import { isNegative } from "../tier/request/loaded.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
 import { LoadControl, type ResultControl } from "../tier/request/result-control.js";
-import { servedReport } from "../tier/request/served-report.js";
+import { Served } from "../tier/request/served-report.js";
 import { NO_TAGS, type RequestTags } from "../tier/request/tags.js";
 import type { Waiters } from "../tier/request/waiters.js";
 import type { Admission, OperationState } from "./admission.js";
@@ -89,7 +89,7 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     if (!(text instanceof StoredText) || kept === undefined || memory === undefined) return undefined;
     this.shared.parts.channel.served(RESPONSES, key, "hit");
     const now = memory.now();
-    const report = servedReport({ policy, tags: NO_TAGS }, "hit", kept.freshUntilAt - now, now - kept.grantedAt, kept);
+    const report = new Served({ policy, tags: NO_TAGS }, "hit", kept.freshUntilAt - now, now - kept.grantedAt, kept);
     this.asked.observer?.onRead(RESPONSES, report, undefined, key);
     return this.#served(text, report);
   }

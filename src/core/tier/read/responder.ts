@@ -8,7 +8,7 @@ import type { LoadSharing } from "../lease/load-sharing.js";
 import type { SettlementParts } from "../lease/settlement.js";
 import { errorOf, freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
 import type { DecodedHolder, ReadEnding, ReadRequest } from "../request/request.js";
-import { type ServedValue, servedReport } from "../request/served-report.js";
+import { Served, type ServedValue } from "../request/served-report.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import { type Caller, Waiters } from "../request/waiters.js";
 
@@ -72,7 +72,7 @@ export class Responder {
     this.parts.channel.served(coordinate, request.key, outcome);
     const hint = value?.hint;
     if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
-    request.onRead?.(servedReport(request, outcome, freshForMs, ageMs, value));
+    request.onRead?.(new Served(request, outcome, freshForMs, ageMs, value));
   }
 
   /** Gives the value to requests that share a miss: `decoded` to the first, copies to others. */

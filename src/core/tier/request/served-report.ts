@@ -1,36 +1,49 @@
 import type { Subject } from "../../keys/key.js";
 import type { OwnFreshness, ResponseHint } from "../../store/entry-layout.js";
 import { ownPolicy } from "../entry/freshness.js";
-import type { LoadedValue } from "./loaded.js";
+import type { LoadedValue, Refusal } from "./loaded.js";
 import type { ReadRequest, ServedReport } from "./request.js";
 
-/** `value`: what a read has ended with; undefined if the load has failed. */
-export function servedReport(
-  { policy, tags }: Pick<ReadRequest, "policy" | "tags">,
-  outcome: ServedReport["outcome"],
-  freshForMs: number,
-  ageMs: number,
-  value: ServedValue | undefined,
-): ServedReport {
-  const loaded = value !== undefined && "refusal" in value ? value : undefined;
-  const own = value !== undefined && "freshness" in value ? value.freshness : undefined;
-  return {
-    outcome,
-    hasFailed: value === undefined,
-    isPrivate: policy.scope === "PRIVATE",
+/** A class: V8 makes a hidden class for each object literal with an accessor. */
+export class Served implements ServedReport {
+  readonly hasFailed: boolean;
+  readonly isPrivate: boolean;
+  readonly freshForMs: number;
+  readonly ageMs: number;
+  readonly hint: ResponseHint | undefined;
+  readonly refusal: Refusal | undefined;
+  readonly staleForMs: number;
+  readonly #tags: ReadRequest["tags"];
+  readonly #value: ServedValue | undefined;
+
+  /** `value`: what a read has ended with; undefined if the load has failed. */
+  constructor(
+    { policy, tags }: Pick<ReadRequest, "policy" | "tags">,
+    readonly outcome: ServedReport["outcome"],
+    freshForMs: number,
+    ageMs: number,
+    value: ServedValue | undefined,
+  ) {
+    const own = value !== undefined && "freshness" in value ? value.freshness : undefined;
+    this.hasFailed = value === undefined;
+    this.isPrivate = policy.scope === "PRIVATE";
     // A value that seems to be from later than now is no fresher than one from now.
-    freshForMs: Math.max(0, freshForMs + Math.min(0, ageMs)),
-    ageMs: Math.max(0, ageMs),
-    hint: value?.hint,
-    refusal: loaded?.refusal,
-    staleForMs: (own === undefined ? policy : ownPolicy(policy, own)).staleWhileRevalidateMs,
-    // Few ask for them, and those of a value that is not stored may throw.
-    get subjects() {
-      // Its tags could not be derived, or say nothing: it is not stored.
-      if (value === undefined || loaded?.refusal === "unkeyable") return [];
-      return "subjects" in value ? value.subjects : subjectsOfLoaded(tags, value);
-    },
-  };
+    this.freshForMs = Math.max(0, freshForMs + Math.min(0, ageMs));
+    this.ageMs = Math.max(0, ageMs);
+    this.hint = value?.hint;
+    this.refusal = value !== undefined && "refusal" in value ? value.refusal : undefined;
+    this.staleForMs = (own === undefined ? policy : ownPolicy(policy, own)).staleWhileRevalidateMs;
+    this.#tags = tags;
+    this.#value = value;
+  }
+
+  /** Few ask for them, and those of a value that is not stored may throw. */
+  get subjects(): readonly Subject[] {
+    const value = this.#value;
+    // Its tags could not be derived, or say nothing: it is not stored.
+    if (value === undefined || this.refusal === "unkeyable") return [];
+    return "subjects" in value ? value.subjects : subjectsOfLoaded(this.#tags, value);
+  }
 }
 
 /** A value that was loaded, decoded from its entry, or kept in memory. */
