@@ -12,6 +12,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "multimap.ts": 0,
   "option-names.ts": 1.5,
   "option-owners.ts": 0,
+  "state-of.ts": 1,
   "version.ts": 0,
   keys: 2,
   codec: 2,

@@ -1,5 +1,6 @@
 import { keyUnusable, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
+import { StateOf } from "../base/state-of.js";
 import type { Variant } from "../keys/key.js";
 import { compilePolicy, contradictions, type Policy, secondsDoubts } from "../policy/policy.js";
 import type { ReadReport } from "../tier/request/request.js";
@@ -103,7 +104,7 @@ const nameTaken = (load: string): string =>
 function loaderPerContext<Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
 ): (context: Context) => CachedLoader<Id, Value> {
-  const loaders = new WeakMap<object, CachedLoader<Id, Value>>();
+  const loaders = new StateOf<CachedLoader<Id, Value>>();
   let isWarned = false;
   return (context) => {
     const owner: unknown = context ?? (definition.options.kind === LOADER ? undefined : definition);

@@ -59,7 +59,8 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
     const isRecorded = requested === true || OVERRIDES.some((one) => one === requested);
     const trace = isRecorded ? new TraceRecorder() : undefined;
     if (requested !== undefined) this.#added = trace ?? mistakeInTrace(requested, OVERRIDES);
-    const narrowest = this.#narrowest;
+    // Leads to no context, by which it is found: see `StateOf`.
+    const [narrowest, executions] = [this.#narrowest, this.#executions];
     this.#observer = {
       ...(trace === undefined ? { onFresh: (...fresh) => narrowest.addFresh(...fresh) } : {}),
       onRead(coordinate, report, info) {
@@ -73,7 +74,7 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
       },
       // How old it is, is not known: no part of a second is added.
       onKnown: (isPrivate, freshForMs = ENDLESS) => narrowest.addFresh(freshForMs, ENDLESS, isPrivate),
-      onExecution: (one) => this.#executions.push(one),
+      onExecution: (one) => executions.push(one),
     };
     given.adapter.parts.requestStates.observe(context, this.#observer);
   }

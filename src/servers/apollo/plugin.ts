@@ -1,6 +1,7 @@
 import type { ApolloServerPlugin } from "@apollo/server";
 import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
+import { StateOf } from "../../core/base/state-of.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { TraceOptions } from "../../tools/inspection/trace.js";
 import { openAdapter } from "../adapter/adapter.js";
@@ -26,7 +27,7 @@ export function cachedPlugin<Context extends object>(
   const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
   const given = { adapter, options, servedResults: servedResults() };
-  const requests = new WeakMap<object, ApolloRequest<Context>>();
+  const requests = new StateOf<ApolloRequest<Context>>();
   const failed = async ({ error }: { readonly error: Error }): Promise<void> => {
     if (edge !== undefined) forbidKeeping(error);
   };

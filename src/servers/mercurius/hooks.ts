@@ -2,6 +2,7 @@ import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
 import { attempt } from "../../core/base/built-in.js";
 import { describeSetting, optionInvalid } from "../../core/base/errors.js";
+import { StateOf } from "../../core/base/state-of.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
 import { requestedTrace, type TraceOptions, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
@@ -144,12 +145,12 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     result?: Result;
     isSent?: boolean;
   };
-  const answers = new WeakMap<object, Answer>();
-  const executed = new WeakMap<object, Answer>();
+  const answers = new StateOf<Answer>();
+  const executed = new StateOf<Answer>();
   hooks.addHook("preParsing", async (_schema, _source, context) => {
     const { request } = context.reply ?? {};
     if (request === undefined) return;
-    const asked = answers.has(request) ? undefined : context;
+    const asked = answers.get(request) === undefined ? context : undefined;
     answers.set(request, { asked, ...(isForEdge({ method: request.method ?? "" }) && { atEdge: edge.unexecuted() }) });
   });
   hooks.addHook("preExecution", async (schema, document, context) => {

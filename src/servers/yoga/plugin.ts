@@ -1,5 +1,6 @@
 import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
+import { StateOf } from "../../core/base/state-of.js";
 import { isOrdinary } from "../../core/responses/execute.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import { endWith, isSingle, type Operation, type ResponseExecution } from "../../core/responses/response-execution.js";
@@ -22,7 +23,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const adapter = openAdapter(cache, options, "useCached", ["responses", "edge"], true);
   const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
-  const atEdgeOf = new WeakMap<object, EdgeResponse>();
+  const atEdgeOf = new StateOf<EdgeResponse>();
   /** Results that are sent, by request, whether executed or not. */
   const sentOf = new WeakMap<object, unknown>();
   /** The stored responses of requests that are sent their entity tags. */

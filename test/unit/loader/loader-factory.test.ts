@@ -26,14 +26,29 @@ describe("a loader made by cache.loader", () => {
     expect(calls).toEqual([[2, 1]]);
   });
 
-  it("belongs to one context object, frozen or not, and not to a copy of it or to what inherits from it", () => {
+  it("belongs to one context object, frozen or a Proxy or neither, and not to a copy or heir of it", () => {
     const { users } = createUsers();
-    for (const context of [{ userId: 7 }, Object.freeze({ userId: 7 })]) {
+    const refuse = (): never => {
+      throw new Error("a trap of the context was called");
+    };
+    const traps = { get: refuse, has: refuse, isExtensible: refuse, defineProperty: refuse };
+    const refusing = (target: object) => new Proxy(target, { ...traps, getOwnPropertyDescriptor: refuse });
+    const frozen = Object.freeze({ userId: 7 });
+    const known = new Set<unknown>();
+    for (const context of [{ userId: 7 }, frozen, refusing({ userId: 7 }), refusing(frozen), refusing(frozen)]) {
       const loader = users(context);
       expect(users(context)).toBe(loader);
-      for (const other of [Object.create(context) as object, { ...context }]) expect(users(other)).not.toBe(loader);
+      expect(known).not.toContain(loader);
+      known.add(loader).add(users(Object.create(context) as object));
+      expect(known.size % 2).toBe(0);
       expect(Reflect.ownKeys(context)).toEqual(["userId"]);
     }
+    const context = { userId: 7 };
+    const loader = users(context);
+    const copy = Object.create(null, Object.getOwnPropertyDescriptors(context)) as object;
+    for (const other of [{ ...context }, copy, structuredClone(context)]) expect(users(other)).not.toBe(loader);
+    Object.freeze(context);
+    expect(users(context)).toBe(loader);
     const withoutContext = (): unknown => users(undefined as never);
     expect(withoutContext()).not.toBe(withoutContext());
   });

@@ -45,8 +45,8 @@ export class Outlines {
     // Not part of outlines, which operations of one document share. A worker has no operation.
     const kind = operation === undefined || operation.operation === "query" ? "" : operation.operation;
     if (!outline.hasVariables) return kind + outline.digest;
-    const makeTexts = () => new VariableTexts(coercedVariables(variableValues), this.writeVariable);
-    return kind + outline.digest + getOrMake(this.#values, variableValues, makeTexts).of(outline);
+    const texts = getOrMake(this.#values, variableValues, () => new VariableTexts(this.writeVariable));
+    return kind + outline.digest + texts.of(outline, coercedVariables(variableValues));
   }
 
   of({ fieldNodes, fragments }: QueryInfo, keyed?: KeyedArguments): Outline {
@@ -237,23 +237,23 @@ export class SelectedNames {
 const NO_NAMES: ReadonlySet<string> = new Set();
 const NO_PARTS: readonly Outline[] = [];
 
+type Values = Readonly<Record<string, unknown>>;
+
 class VariableTexts {
   readonly #ofVariables = new Map<string, string>();
   /** Returns the text, or throws why there is none: those who need it are told at once. */
   readonly #ofOutlines = new Map<Outline, () => string>();
 
-  constructor(
-    private readonly values: Readonly<Record<string, unknown>>,
-    private readonly write: ValueWriter,
-  ) {}
+  constructor(private readonly write: ValueWriter) {}
 
-  of(outline: Outline): string {
-    return getOrMake(this.#ofOutlines, outline, () => this.#attempt(outline))();
+  /** The values are not kept, since they are what it is found by: see `StateOf`. */
+  of(outline: Outline, values: Values): string {
+    return getOrMake(this.#ofOutlines, outline, () => this.#attempt(outline, values))();
   }
 
-  #attempt(outline: Outline): () => string {
+  #attempt(outline: Outline, values: Values): () => string {
     try {
-      const text = this.#writeOutline(outline);
+      const text = this.#writeOutline(outline, values);
       return () => text;
     } catch (error) {
       return () => {
@@ -263,18 +263,20 @@ class VariableTexts {
   }
 
   /** Which outline it is of says which texts these are. */
-  #writeOutline({ variables, parts }: Outline): string {
+  #writeOutline({ variables, parts }: Outline, values: Values): string {
     // Fragments of two names can be the same.
     const different = new Map(parts.map((part) => [part.digest, part]));
     const texts = [
-      ...[...variables].sort(byText).map((name) => getOrMake(this.#ofVariables, name, () => this.#textOf(name))),
-      ...[...different.values()].flatMap((part) => (part.hasVariables ? [this.of(part)] : [])),
+      ...[...variables]
+        .sort(byText)
+        .map((name) => getOrMake(this.#ofVariables, name, () => this.#textOf(name, values))),
+      ...[...different.values()].flatMap((part) => (part.hasVariables ? [this.of(part, values)] : [])),
     ];
     return texts.length === 1 ? (texts[0] as string) : digestOf(JSON.stringify(texts));
   }
 
-  #textOf(name: string): string {
-    const text = this.write(Object.hasOwn(this.values, name) ? [name, this.values[name]] : [name], 0);
+  #textOf(name: string, values: Values): string {
+    const text = this.write(Object.hasOwn(values, name) ? [name, values[name]] : [name], 0);
     return text.length > MAX_VARIABLE_LENGTH ? digestOf(text) : text;
   }
 }
