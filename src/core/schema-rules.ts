@@ -41,8 +41,8 @@ export interface KeyPath extends Path {
 export interface QueryUse {
   /** Returns what the query selects below the field, with variables. */
   selectionText(info: GraphQLResolveInfo): string;
-  /** Begins to watch a load. */
-  observe(info: GraphQLResolveInfo): ObservedLoad;
+  /** Begins to watch a load. `own`: what its `info` has besides, or instead. */
+  observe(info: GraphQLResolveInfo, own: object): ObservedLoad;
 }
 
 /** A load that is watched for what it reads of the query. */

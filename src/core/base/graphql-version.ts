@@ -138,14 +138,11 @@ function rootOf(path: GraphQLResolveInfo["path"]): object {
   return root;
 }
 
-/** Returns a copy of `info` with its prototype, in which Grafast has most of an `info`. */
-export const infoWith = <Info extends object, Own extends object>(info: Info, own: Own): Info & Own =>
-  Object.assign(Object.create(Object.getPrototypeOf(info) as object) as object, info, own);
-
-/** Returns an `info` with the signal of the load, for all who wait. graphql 16 gets one added. */
-export function withLoadSignal(info: GraphQLResolveInfo, load: { readonly signal: AbortSignal }): GraphQLResolveInfo {
-  return infoWith(info, { getAbortSignal: () => load.signal, [EXECUTION]: executionOf(info) });
-}
+/** What the `info` of a load has: its signal, for all who wait. graphql 16 gets one added. */
+export const infoOfLoad = (info: GraphQLResolveInfo, load: { readonly signal: AbortSignal }) => ({
+  getAbortSignal: () => load.signal,
+  [EXECUTION]: executionOf(info),
+});
 
 /** Returns the abort signal of the execution that `info` belongs to. graphql 16 has none. */
 export const abortSignalOf = (info: unknown): unknown => (info as Info | undefined)?.getAbortSignal?.();

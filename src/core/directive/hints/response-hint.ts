@@ -1,10 +1,9 @@
-import { infoWith } from "../../base/graphql-version.js";
 import { type ResponseHint, validHint } from "../../store/entry-layout.js";
 
-/** Returns an `info` that records the resolver's cache hints, or `info` if the server has none. */
-export function collectHints<Info extends object>(info: Info): CollectedHints<Info> {
+/** Records the cache hints of a resolver, if the server has any. */
+export function collectHints(info: object): CollectedHints {
   const { cacheControl } = info as HintedInfo;
-  if (cacheControl === undefined) return { info, hint: () => undefined };
+  if (cacheControl === undefined) return NO_HINTS;
   // Other servers than Apollo can have none.
   const cacheHint: CacheHint = (cacheControl as Partial<CacheControl>).cacheHint ?? {};
   let recorded: ResponseHint | undefined;
@@ -39,7 +38,7 @@ export function collectHints<Info extends object>(info: Info): CollectedHints<In
       },
     ),
   };
-  return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded };
+  return { own: { cacheControl: recording }, hint: () => recorded };
 }
 
 /** Tells whether a resolver that has ended has set the hint PRIVATE, if the server has hints. */
@@ -66,10 +65,13 @@ export interface CacheHint {
   policyIfCacheable?(): unknown;
 }
 
-export interface CollectedHints<Info> {
-  readonly info: Info;
+export interface CollectedHints {
+  /** What the `info` of the load has of it. */
+  readonly own: HintedInfo;
   hint(): ResponseHint | undefined;
 }
+
+const NO_HINTS: CollectedHints = { own: {}, hint: () => undefined };
 
 /** Returns the cache control of a load that has no response: a refresh job. */
 export function detachedCacheControl(): CacheControl {

@@ -1,10 +1,10 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import { CachedError } from "../../base/errors.js";
-import { infoWith, mapVariables } from "../../base/graphql-version.js";
-import type { QueryUse } from "../../schema-rules.js";
+import { mapVariables } from "../../base/graphql-version.js";
+import type { ObservedLoad, QueryUse } from "../../schema-rules.js";
 import type { Excess } from "../../tier/request/loaded.js";
-import { KeyedArguments, type Outlines, SelectedNames, variablesInArguments } from "./selection.js";
+import { KeyedArguments, type Outlines, type QueryInfo, SelectedNames, variablesInArguments } from "./selection.js";
 
 /** Returns what a field has of the query: its selection in keys, and what its loads read. */
 export function lookAhead(field: LookAheadField, outlines: Outlines): QueryUse {
@@ -19,24 +19,12 @@ export function lookAhead(field: LookAheadField, outlines: Outlines): QueryUse {
         throw new CachedError(cause.code, `\`${coordinate}\` is not cached: ${cause.message}`, { coordinate });
       }
     },
-    observe(info) {
-      const read = new Set<QueryPart>();
-      let names: SelectedNames | undefined;
-      const isSelected: IsSelected = (kind, name) => {
-        try {
-          // They say what an argument says, which the key leaves out and a load may read.
-          names ??= new SelectedNames(outlines.of(info, keyed), isReference ? [] : variablesInArguments(info));
-        } catch {
-          // The query has no outline, and so no key.
-          return false;
-        }
-        return names.has(kind, name);
-      };
-      return {
-        info: observeQuery(info, field, (part) => read.add(part), isSelected),
-        excess: () => excessOf(read, field),
-      };
-    },
+    // They say what an argument says, which the key leaves out and a load may read.
+    observe: (info, own) =>
+      new ObservedQuery(info, own, field, (query) => {
+        const variables = isReference ? [] : variablesInArguments(query);
+        return new SelectedNames(outlines.of(query, keyed), variables);
+      }),
   };
 }
 
@@ -54,11 +42,8 @@ interface LookAheadField {
 /** `rest`: variables and fragments that the selection lacks. A path of `info`: in no key. */
 type QueryPart = "selection" | "operation" | "rest" | "name" | "definitions" | "allFragments" | `info.${string}`;
 
-/** Whether the selection contains a variable or a fragment of a name. */
-type IsSelected = (kind: "variables" | "fragments", name: string) => boolean;
-
 /** Returns in what way a load that has read `read` depends on more than its key. */
-function excessOf(read: ReadonlySet<QueryPart>, { coordinate, keyTexts }: LookAheadField): Excess | undefined {
+function excessOf(read: readonly QueryPart[], { coordinate, keyTexts }: LookAheadField): Excess | undefined {
   const excess = (code: "CACHED_SELECTION_READ" | "CACHED_QUERY_READ", what: string): Excess => ({
     kind: "unkeyable",
     error: new CachedError(
@@ -73,7 +58,7 @@ function excessOf(read: ReadonlySet<QueryPart>, { coordinate, keyTexts }: LookAh
       "CACHED_QUERY_READ",
       `${beyond}, which no key contains; pass what it needs as an argument, or move the read to a part of the server that is not cached`,
     );
-  if (read.size === 0 || keyTexts.includes("$selection")) return undefined;
+  if (read.length === 0 || keyTexts.includes("$selection")) return undefined;
   const key = [...keyTexts, "$selection"].map((text) => JSON.stringify(text)).join(", ");
   return excess(
     "CACHED_SELECTION_READ",
@@ -82,58 +67,132 @@ function excessOf(read: ReadonlySet<QueryPart>, { coordinate, keyTexts }: LookAh
 }
 
 /** Returns which of the parts that a load has read no key contains. Undefined: none. */
-function beyondSelection(read: ReadonlySet<QueryPart>): string | undefined {
-  const unkeyable = [...read].find((part) => part.startsWith("info."));
+function beyondSelection(read: readonly QueryPart[]): string | undefined {
+  const unkeyable = read.find((part) => part.startsWith("info."));
   if (unkeyable !== undefined) return `\`${unkeyable}\``;
   // A load that takes all fragments and variable definitions of the document, but not the selection
   // of the operation, builds a document from its own field nodes, as `delegateToSchema` of
   // graphql-tools does. It also takes the operation's name and all variables, and sends only those
   // variables and fragments that the selection uses.
-  if (read.has("allFragments") && read.has("definitions") && !read.has("operation")) return undefined;
-  if (read.has("name")) return "`info.operation.name`";
-  const hasMore = [...read].some((part) => part !== "selection");
+  if (read.includes("allFragments") && read.includes("definitions") && !read.includes("operation")) return undefined;
+  if (read.includes("name")) return "`info.operation.name`";
+  const hasMore = read.some((part) => part !== "selection");
   return hasMore ? "the query beyond the selection of its field (other fields, variables or fragments)" : undefined;
 }
 
 /**
- * Returns an `info` for one load that tells `onRead` what the load reads of the query, also after
- * an await and through a copy of `info`. Making such a copy is no read: the accessors that count
- * are on field nodes and on the operation, which are made for this load when it asks for them. Free
- * are `fieldName`, `path`, the types, the schema, and the name, alias and arguments of the field
- * nodes, unless these stand for references. Locations lead to the whole query.
+ * What one load reads of the query, also after an await and through a copy of its `info`. Making
+ * such a copy is no read: the accessors that count are on field nodes and on the operation, which
+ * are made for this load when it asks for them. Free are `fieldName`, `path`, the types, the
+ * schema, and the name, alias and arguments of the field nodes, unless these stand for references.
+ * Locations lead to the whole query.
  */
-function observeQuery(
-  info: GraphQLResolveInfo,
-  { hasSelection, isReference }: LookAheadField,
-  onRead: (part: QueryPart) => void,
-  isSelected: IsSelected,
-): GraphQLResolveInfo {
-  const { fieldNodes, operation, fragments, variableValues, rootValue } = info;
-  const reading = (part: QueryPart) => (): void => onRead(part);
-  const named = (kind: "variables" | "fragments") => (name: string) =>
-    onRead(isSelected(kind, name) ? "selection" : "rest");
-  const fieldNode = (node: FieldNode): FieldNode => {
+class ObservedQuery implements ObservedLoad {
+  readonly info: GraphQLResolveInfo;
+  readonly #query: QueryInfo;
+  readonly #parts: Partial<Record<LazyPart, unknown>> = {};
+  readonly #read: QueryPart[] = [];
+  #selected: SelectedNames | undefined;
+
+  /** `own`: what the `info` of the load has besides, or instead. */
+  constructor(
+    given: GraphQLResolveInfo,
+    own: object,
+    private readonly field: LookAheadField,
+    private readonly namesIn: (query: QueryInfo) => SelectedNames,
+  ) {
+    const { fieldNodes, operation, fragments, variableValues, ...others } = given;
+    this.#query = { fieldNodes, operation, fragments, variableValues };
+    // Grafast has most of an `info` in its prototype.
+    const prototype = Object.getPrototypeOf(given) as object;
+    const info: object = Object.assign(Object.create(prototype) as object, others, own, { [QUERY]: this });
+    this.info = Object.defineProperties(info, LAZY) as GraphQLResolveInfo;
+    // The root value is the server's own object, so only reading it at all can be observed. Servers
+    // without one set it to undefined or to an empty object.
+    if (!isEmptyRoot(given.rootValue)) observe(info, "rootValue", this.#reading("info.rootValue"));
+  }
+
+  excess(): Excess | undefined {
+    return excessOf(this.#read, this.field);
+  }
+
+  get(part: LazyPart): unknown {
+    if (!Object.hasOwn(this.#parts, part)) this.#parts[part] = this.#make(part);
+    return this.#parts[part];
+  }
+
+  /** Not in the place of the accessor: the resolver may have frozen `info`. */
+  set(part: LazyPart, value: unknown): void {
+    this.#parts[part] = value;
+  }
+
+  #make(part: LazyPart): unknown {
+    const { fieldNodes, operation, fragments, variableValues } = this.#query;
+    const named = (kind: "variables" | "fragments") => (name: string) =>
+      this.#note(this.#isSelected(kind, name) ? "selection" : "rest");
+    switch (part) {
+      case "fieldNodes":
+        if (fieldNodes.length === 0) return observedRecord<FieldNode[]>([], this.#reading("selection"));
+        return fieldNodes.map((node) => this.#fieldNode(node));
+      case "operation":
+        return operationNode(operation, (read) => this.#reading(read));
+      case "fragments":
+        return observedRecord(fragments, named("fragments"), this.#reading("allFragments"));
+      case "variableValues":
+        return mapVariables(variableValues, (values) =>
+          observedRecord(values, named("variables"), this.#reading("rest")),
+        );
+    }
+  }
+
+  #fieldNode(node: FieldNode): FieldNode {
+    const { hasSelection, isReference } = this.field;
     const copy = { ...node };
-    if (hasSelection) observe(copy, "selectionSet", reading("selection"));
-    if (isReference) observe(copy, "arguments", reading("operation"));
-    observe(copy, "directives", reading("selection"));
-    observe(copy, "loc", reading("info.fieldNodes[].loc"), false);
+    if (hasSelection) observe(copy, "selectionSet", this.#reading("selection"));
+    if (isReference) observe(copy, "arguments", this.#reading("operation"));
+    observe(copy, "directives", this.#reading("selection"));
+    observe(copy, "loc", this.#reading("info.fieldNodes[].loc"), false);
     return copy;
-  };
-  const observed = infoWith(info, {});
-  lazily(observed, {
-    fieldNodes: () =>
-      fieldNodes.length === 0 ? observedRecord<FieldNode[]>([], reading("selection")) : fieldNodes.map(fieldNode),
-    operation: () => operationNode(operation, reading),
-    fragments: () => observedRecord(fragments, named("fragments"), reading("allFragments")),
-    variableValues: () =>
-      mapVariables(variableValues, (values) => observedRecord(values, named("variables"), reading("rest"))),
-  });
-  // The root value is the server's own object, so only reading it at all can be observed. Servers
-  // without one set it to undefined or to an empty object.
-  if (!isEmptyRoot(rootValue)) observe(observed, "rootValue", reading("info.rootValue"));
-  return observed;
+  }
+
+  #note(part: QueryPart): void {
+    if (!this.#read.includes(part)) this.#read.push(part);
+  }
+
+  #reading(part: QueryPart): () => void {
+    return () => this.#note(part);
+  }
+
+  /** Whether the selection contains a variable or a fragment of a name. */
+  #isSelected(kind: "variables" | "fragments", name: string): boolean {
+    try {
+      this.#selected ??= this.namesIn(this.#query);
+    } catch {
+      // The query has no outline, and so no key.
+      return false;
+    }
+    return this.#selected.has(kind, name);
+  }
 }
+
+type LazyPart = "fieldNodes" | "operation" | "fragments" | "variableValues";
+
+/** Leads from the `info` of a load, and from what inherits from it, to what was made for it. */
+const QUERY: unique symbol = Symbol("graphql-cached.query");
+
+/** The same for all loads: V8 makes a hidden class for each accessor that is different. */
+const LAZY: PropertyDescriptorMap = {};
+for (const part of ["fieldNodes", "operation", "fragments", "variableValues"] as const)
+  LAZY[part] = {
+    get(this: { readonly [QUERY]: ObservedQuery }) {
+      return this[QUERY].get(part);
+    },
+    set(this: { readonly [QUERY]: ObservedQuery }, value: unknown) {
+      this[QUERY].set(part, value);
+    },
+    enumerable: true,
+    configurable: true,
+  };
 
 /** Whether a root value has nothing that fields could be resolved from. */
 export const isEmptyRoot = (rootValue: unknown): boolean =>
@@ -153,24 +212,6 @@ function operationNode(
   observe(copy, "variableDefinitions", reading("definitions"));
   observe(copy, "loc", reading("info.operation.loc"), false);
   return copy;
-}
-
-function lazily(info: object, makers: Readonly<Record<string, () => unknown>>): void {
-  for (const [property, make] of Object.entries(makers)) {
-    // Not in the place of the accessor: the resolver may have frozen `info`.
-    let made: { readonly value: unknown } | undefined;
-    Object.defineProperty(info, property, {
-      get: () => {
-        made ??= { value: make() };
-        return made.value;
-      },
-      set: (value: unknown) => {
-        made = { value };
-      },
-      enumerable: true,
-      configurable: true,
-    });
-  }
 }
 
 /** Makes a property of `target` an accessor that reports reads; copies skip non-enumerable ones. */

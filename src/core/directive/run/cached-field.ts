@@ -1,6 +1,6 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../../base/errors.js";
-import { executionOf, noVariables, withLoadSignal } from "../../base/graphql-version.js";
+import { executionOf, infoOfLoad, noVariables } from "../../base/graphql-version.js";
 import type { Key, Subject } from "../../keys/key.js";
 import type { FieldLoader, FieldRequest } from "../../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
@@ -31,7 +31,7 @@ import {
 import type { ExistenceCheck } from "../existence/field-existence.js";
 import { type CollectedHints, collectHints, detachedCacheControl } from "../hints/response-hint.js";
 import { FieldKeys } from "./field-keys.js";
-import { withResultControl } from "./result-control.js";
+import { infoOfControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
 
 /**
@@ -165,7 +165,7 @@ class FieldCall implements FieldRequest {
   isDetached = false;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
-  recorded: CollectedHints<GraphQLResolveInfo> | undefined = undefined;
+  recorded: CollectedHints | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
   changedKey: Excess | undefined = undefined;
   /** Whether its load was known to be outdated at its start, and the latest position shown then. */
@@ -232,10 +232,9 @@ class FieldCall implements FieldRequest {
 
   load(waiters: Waiters, result: ResultControl): unknown {
     this.recorded = collectHints(this.info);
-    // Observed last: a copy of an observed `info` would read from it.
-    const own = withResultControl(withLoadSignal(this.recorded.info, waiters), result);
+    const own = { ...this.recorded.own, ...infoOfLoad(this.info, waiters), ...infoOfControl(result) };
     const { rule, parts, keyProperties, resolver, hasResultTags, isPrivate } = this.field;
-    this.observed = rule.queryUse.observe(own);
+    this.observed = rule.queryUse.observe(this.info, own);
     if (hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     const { source, args, context } = this;
     const { info } = this.observed;

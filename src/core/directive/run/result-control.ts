@@ -1,5 +1,4 @@
 import { describeSetting, optionInvalid } from "../../base/errors.js";
-import { infoWith } from "../../base/graphql-version.js";
 import { inertControl, type ResultControl } from "../../tier/request/result-control.js";
 
 /**
@@ -23,8 +22,8 @@ export function resultControl(info: object): ResultControl {
 /** Holds the control on the `info` of a load. Registered, for two copies of this package. */
 const CONTROL: unique symbol = Symbol.for("graphql-cached.resultControl") as never;
 
-export const withResultControl = <Info extends object>(info: Info, control: ResultControl): Info =>
-  infoWith(info, { [CONTROL]: control });
+/** What the `info` of a load has of it. */
+export const infoOfControl = (control: ResultControl): PartialInfo => ({ [CONTROL]: control });
 
 interface PartialInfo {
   readonly [CONTROL]?: ResultControl;
