@@ -204,16 +204,14 @@ export function writeList(input: readonly unknown[], depth: number, write: Value
  * object can be shared. Visits the holes of a list, so that [undefined] differs from [].
  */
 function writeEach<Member>(members: Iterable<Member>, write: (member: Member) => string | undefined): string {
-  const texts: string[] = [];
-  let length = 0;
+  let text = "";
   for (const member of members) {
-    const text = write(member);
-    if (text === undefined) continue;
-    length += text.length + 1;
-    if (length > MAX_LENGTH) throw tooLong();
-    texts.push(text);
+    const part = write(member);
+    if (part === undefined) continue;
+    text += text === "" ? part : `,${part}`;
+    if (text.length >= MAX_LENGTH) throw tooLong();
   }
-  return texts.join(",");
+  return text;
 }
 
 function writeFields(

@@ -33,7 +33,7 @@ export function createKeySpace(
     /** Throws `CACHED_KEY_UNSERIALIZABLE`. */
     entry(keyInput: KeyInput, variant: Variant): Key {
       const { kind, coordinate } = keyInput;
-      const input = inputOf(keyInput);
+      const input = textOfKey(keyInput);
       const hash = digestOf(input);
       const digest = hash.slice(0, DIGEST_LENGTH);
       const name = headOf(coordinate, variant.id) + digest;
@@ -75,7 +75,7 @@ export function createKeySpace(
      * `input` and more: a selection, or further fields of a representation. Throws
      * `CACHED_KEY_UNSERIALIZABLE`. The NUL keeps it apart from tags that users write.
      */
-    groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${inputOf(keyInput)}`),
+    groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${textOfKey(keyInput)}`),
     subjects: SUBJECTS,
     reports: `${prefix}:#reports`,
     clock: `${prefix}:#clock`,
@@ -183,8 +183,11 @@ function beginningOf(tag: string): string | undefined {
 
 export type KeySpace = ReturnType<typeof createKeySpace>;
 
-/** Coordinates have no spaces, so only the identity needs to be quoted. */
-function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {
+/**
+ * Returns the text that a key is made from. Coordinates have no spaces, so only the identity needs
+ * to be quoted.
+ */
+export function textOfKey({ kind, coordinate, identity, parts }: KeyInput): string {
   const owner = identity === undefined ? "" : JSON.stringify(identity);
   return checkLength(`${kind} ${coordinate} ${owner} ${parts}`);
 }

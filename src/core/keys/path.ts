@@ -30,14 +30,14 @@ export function parsePath(text: string): Path | undefined {
 
 /** Returns the values at `path`, in order, without null, undefined and what is no list for `[]`. */
 export function readPath(path: Path, roots: PathRoots): readonly unknown[] {
-  let values: readonly unknown[] = [roots[path.root]];
+  let values: unknown[] = [roots[path.root]];
   for (const step of path.steps) values = stepInto(values, step);
-  return values.filter(isPresent);
+  return values.every(isPresent) ? values : values.filter(isPresent);
 }
 
 /** Returns a `property` that none of the objects at `at` has, if the path ends early for that. */
 export function missingPropertyOf({ root, steps }: Path, roots: PathRoots) {
-  let values: readonly unknown[] = [roots[root]];
+  let values: unknown[] = [roots[root]];
   let at = `$${root}`;
   for (const property of steps) {
     values = stepInto(values.filter(isPresent), property);
@@ -47,9 +47,11 @@ export function missingPropertyOf({ root, steps }: Path, roots: PathRoots) {
   return undefined;
 }
 
-const stepInto = (values: readonly unknown[], step: string): readonly unknown[] =>
-  step === EACH
-    ? values.flatMap((value) => (Array.isArray(value) ? (value as unknown[]) : []))
-    : values.map((value) => (isObject(value) ? value[step] : undefined));
+/** Replaces the values in place, unless the step leads to members of lists: hits come here. */
+function stepInto(values: unknown[], step: string): unknown[] {
+  if (step === EACH) return values.flatMap((value) => (Array.isArray(value) ? (value as unknown[]) : []));
+  for (const [nth, value] of values.entries()) values[nth] = isObject(value) ? value[step] : undefined;
+  return values;
+}
 
 const isPresent = (value: unknown): boolean => value !== undefined && value !== null;

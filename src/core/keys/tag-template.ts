@@ -145,20 +145,24 @@ export function writeTags({ text, pieces }: BoundTemplate, roots: PathRoots, key
   }
   let tags = [""];
   for (const piece of pieces) {
-    const texts = typeof piece === "string" ? [piece] : "root" in piece ? textsAt(piece, roots, keyFormOf) : piece;
-    tags = tags.flatMap((tag) => texts.map((text) => tag + text));
+    const texts = typeof piece === "string" || !("root" in piece) ? piece : textsAt(piece, roots, keyFormOf);
+    tags = tags.flatMap((tag) => (typeof texts === "string" ? tag + texts : texts.map((text) => tag + text)));
   }
   return tags;
 }
 
 /** Returns how many tags the lists of a template make together. 0 for one list, or none. */
 export function combinationsIn({ pieces }: BoundTemplate, roots: PathRoots): number {
-  const lists = pieces.flatMap((piece) => {
-    if (typeof piece === "string") return [];
-    if (!("root" in piece)) return piece.length > 1 ? [piece.length] : [];
-    return piece.steps.includes(EACH) ? [readPath(piece, roots).length] : [];
-  });
-  return lists.length < 2 ? 0 : lists.reduce((product, length) => product * length, 1);
+  let lists = 0;
+  let product = 1;
+  for (const piece of pieces) {
+    if (typeof piece === "string") continue;
+    const isBound = !("root" in piece);
+    if (isBound ? piece.length < 2 : !piece.steps.includes(EACH)) continue;
+    lists++;
+    product *= isBound ? piece.length : readPath(piece, roots).length;
+  }
+  return lists < 2 ? 0 : product;
 }
 
 /** The most tags that the lists of a template make, whoever asks. */

@@ -11,7 +11,7 @@ import { attempt, isObject, isPlainObject } from "../../base/built-in.js";
 import { CachedError } from "../../base/errors.js";
 import { coerceInput, defaultOf } from "../../base/graphql-version.js";
 import { canonicalize, isRounded, ROUNDED } from "../../keys/canonical.js";
-import type { Key, KeyInput, KeySpace, Subject } from "../../keys/key.js";
+import { type Key, type KeyInput, type KeySpace, type Subject, textOfKey } from "../../keys/key.js";
 import { type Path, readPath } from "../../keys/path.js";
 import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
@@ -23,10 +23,12 @@ import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
 /** Throws `CACHED_KEY_UNUSABLE` for a missing part, `CACHED_KEY_UNSERIALIZABLE` without a text. */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
-  return orKeyMistake(rule, () => {
-    if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
-    return keys.entry(inputOf(rule, rule.keyPaths, roots, identity), rule.variant);
-  });
+  return orKeyMistake(rule, () => keys.entry(keyInputOf(rule, roots, identity), rule.variant));
+}
+
+function keyInputOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined): KeyInput {
+  if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
+  return inputOf(rule, rule.keyPaths, roots, identity);
 }
 
 /** Returns why a load has another key by now: a resolver has changed an argument or the parent. */
@@ -35,12 +37,11 @@ export function changedKeyOf(
   key: Key,
   roots: FieldRoots,
   identity: Identity | undefined,
-  keys: KeySpace,
 ): Excess | undefined {
   const hasParent = rule.keyPaths.some(({ root }) => root === "source");
   if (!hasParent && !Object.values(roots.args).some(isObject)) return undefined;
   // It may have no key by now.
-  if (attempt(() => keyOf(rule, roots, identity, keys).name) === key.name) return undefined;
+  if (attempt(() => textOfKey(keyInputOf(rule, roots, identity))) === key.input) return undefined;
   const { coordinate } = rule;
   const mistake = `\`${coordinate}\`: the value is not cached: expected arguments and a parent that stay as they are until the load begins, got others by then; let resolvers copy what they change`;
   const error = new CachedError("CACHED_KEY_UNUSABLE", mistake, { coordinate });
@@ -165,7 +166,8 @@ function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
  */
 function writeOptional(path: KeyPath, root: unknown): string | undefined {
   let value = root;
-  for (const [depth, step] of path.steps.entries()) {
+  for (let depth = 0; depth < path.steps.length; depth++) {
+    const step = path.steps[depth] as string;
     if (typeof value !== "object" || Array.isArray(value)) return undefined;
     // An argument can have the name of a method of all objects.
     const isInherited = isPlainObject(value) && !Object.hasOwn(value, step);
@@ -249,13 +251,12 @@ export function tagTexts(
   keys: KeySpace,
 ): string[] {
   const roots = { args, source, context, result };
-  const texts = new Set<string>();
-  for (const template of templates) {
+  const texts = templates.flatMap((template) => {
     const ofOne = writeTags(template, roots, keys.keyFormOf);
     if (ofOne.length === 0) reportEmptyTag(template, roots);
-    for (const text of ofOne) texts.add(text);
-  }
-  return [...texts];
+    return ofOne;
+  });
+  return texts.length < 2 ? texts : [...new Set(texts)];
 }
 
 /** Returns arguments as a resolver would receive them. Throws `CACHED_KEY_UNUSABLE`. */

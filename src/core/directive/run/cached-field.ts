@@ -238,7 +238,7 @@ class FieldCall implements FieldRequest {
     if (hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     const { source, args, context } = this;
     const { info } = this.observed;
-    this.changedKey = changedKeyOf(rule, this.key, this, this.identity, parts.keys);
+    this.changedKey = changedKeyOf(rule, this.key, this, this.identity);
     const begin = (): unknown => resolver(source, args, context, info);
     this.wasKnownOutdated = this.isOutdated();
     this.loadedAt = parts.invalidations.shownPosition;
