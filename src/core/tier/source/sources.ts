@@ -27,10 +27,13 @@ import type { LongTick } from "../tick/long-tick.js";
  */
 export class Source {
   readonly #breaker: Breaker | undefined;
-  readonly #running = new Turns();
-  readonly #waiting = new Turns();
-  /** The turns that loads of this tick join. */
-  readonly #joinable = new Map<SourceBatch, Turn>();
+  #running = 0;
+  #waiting = 0;
+  /** Those with turns that wait. The one that had a turn last comes last. */
+  readonly #queue = new Set<Owner>();
+  readonly #owners = new WeakMap<object, Owner>();
+  /** The turns that loads of this tick join. A map for each tick: see `Owner`. */
+  #joinable: Map<SourceBatch, Turn> | undefined;
   #isAdmitting = false;
   /** For each turn with loads that have exceeded their time limit and still run: how many. */
   readonly #overdue = new Map<Turn, number>();
@@ -48,8 +51,8 @@ export class Source {
   get status(): SourceStatus {
     return {
       coordinate: this.coordinate,
-      running: this.#running.size,
-      queued: this.#waiting.size,
+      running: this.#running,
+      queued: this.#waiting,
       overdue: this.#overdue.size,
       breaker: this.#breaker?.status,
     };
@@ -64,7 +67,7 @@ export class Source {
   }
 
   /** Returns a turn of its own for a load. Throws why it must not begin. */
-  #newTurn(needsNoSlot: boolean, { batch, owner }: SourceLoad): Turn {
+  #newTurn(needsNoSlot: boolean, { batch, owner: of }: SourceLoad): Turn {
     const { clock, longTick, settings } = this.parts;
     const { maxConcurrentLoads, maxQueuedLoads, loadTimeoutMs } = settings;
     if (this.#breaker?.isOpen === true) throw this.refusal(HAVE_FAILED);
@@ -73,30 +76,46 @@ export class Source {
       if (now < this.#probeAt) throw this.refusal(TOO_MANY_OVERDUE);
       this.#probeAt = now + loadTimeoutMs;
     }
+    const owner = of === undefined ? new Owner() : getOrMake(this.#owners, of, () => new Owner());
     // Otherwise, those who wait have all the slots that an owner can have.
     const isQueued =
-      !needsNoSlot && (this.#isAdmitting || this.#running.size >= maxConcurrentLoads || this.#hasItsSlots(owner));
+      !needsNoSlot && (this.#isAdmitting || this.#running >= maxConcurrentLoads || this.#hasItsSlots(owner));
     if (!isQueued) this.checkBreaker();
-    else if (this.#waiting.size >= maxQueuedLoads) throw this.refusal(TOO_MANY);
-    else if (this.#waiting.countOf(owner) >= halfOf(maxQueuedLoads)) throw this.refusal(TOO_MANY_OF_ONE);
-    if (needsNoSlot) return new Turn(false, undefined);
-    const turn = new Turn(isQueued, owner);
-    (isQueued ? this.#waiting : this.#running).add(turn);
+    else if (this.#waiting >= maxQueuedLoads) throw this.refusal(TOO_MANY);
+    else if (owner.waiting.size >= halfOf(maxQueuedLoads)) throw this.refusal(TOO_MANY_OF_ONE);
+    if (needsNoSlot) return new Turn(undefined, false);
+    const turn = new Turn(owner, isQueued);
+    if (isQueued) {
+      this.#waiting++;
+      owner.waiting.add(turn);
+      this.#queue.add(owner);
+    } else this.#hold(turn, owner);
     if (batch !== undefined) {
-      if (this.#joinable.size === 0) longTick.afterTick(() => this.#joinable.clear());
+      if (this.#joinable === undefined)
+        longTick.afterTick(() => {
+          this.#joinable = undefined;
+        });
+      this.#joinable ??= new Map();
       this.#joinable.set(batch, turn);
     }
     return turn;
   }
 
-  #hasItsSlots(owner: object | undefined): boolean {
-    return this.#running.countOf(owner) >= halfOf(this.parts.settings.maxConcurrentLoads);
+  #hasItsSlots(owner: Owner): boolean {
+    return owner.running >= halfOf(this.parts.settings.maxConcurrentLoads);
+  }
+
+  #hold(turn: Turn, owner: Owner): void {
+    turn.hasSlot = true;
+    owner.running++;
+    this.#running++;
   }
 
   /** Adds a load to the turn of the same `batch` in this tick. Undefined: none has room. */
   #joinBatch(batch: SourceBatch | undefined): Turn | undefined {
-    const turn = batch && this.#joinable.get(batch);
-    if (turn === undefined || turn.joined >= (batch?.maxSize ?? Number.POSITIVE_INFINITY)) return undefined;
+    const turn = batch && this.#joinable?.get(batch);
+    if (turn === undefined || turn.members === 0 || turn.joined >= (batch?.maxSize ?? Number.POSITIVE_INFINITY))
+      return undefined;
     turn.joined++;
     turn.members++;
     return turn;
@@ -104,25 +123,39 @@ export class Source {
 
   leave(turn: Turn): void {
     turn.members--;
-    if (turn.members > 0) return;
-    for (const [batch, joinable] of this.#joinable) if (joinable === turn) this.#joinable.delete(batch);
-    this.#waiting.delete(turn);
-    if (!this.#running.delete(turn) || this.#isAdmitting || this.#waiting.size === 0) return;
+    const { owner } = turn;
+    if (turn.members > 0 || owner === undefined) return;
+    if (!turn.hasSlot) {
+      this.#endWait(turn, owner);
+      return;
+    }
+    turn.hasSlot = false;
+    owner.running--;
+    this.#running--;
+    if (this.#isAdmitting || this.#waiting === 0) return;
     this.#isAdmitting = true;
     this.parts.clock.afterTick(() => this.#admit());
+  }
+
+  #endWait(turn: Turn, owner: Owner): void {
+    if (!owner.waiting.delete(turn)) return;
+    this.#waiting--;
+    this.#queue.delete(owner);
+    if (owner.waiting.size > 0) this.#queue.add(owner);
   }
 
   #admit(): void {
     this.#isAdmitting = false;
     const { maxConcurrentLoads } = this.parts.settings;
-    while (this.#running.size < maxConcurrentLoads) {
-      const turn = this.#nextTurn();
-      if (turn === undefined) return;
-      this.#waiting.delete(turn);
+    while (this.#running < maxConcurrentLoads) {
+      const owner = this.#nextOwner();
+      const [turn] = owner?.waiting ?? [];
+      if (turn === undefined || owner === undefined) return;
+      this.#endWait(turn, owner);
       try {
         if (this.#overdue.size > maxConcurrentLoads) throw this.refusal(TOO_MANY_OVERDUE);
         this.checkBreaker();
-        this.#running.add(turn);
+        this.#hold(turn, owner);
         turn.begun?.resolve();
       } catch (refusal) {
         turn.begun?.reject(refusal);
@@ -131,8 +164,8 @@ export class Source {
   }
 
   /** Passes over owners with all of their slots: there are no more of them than slots. */
-  #nextTurn(): Turn | undefined {
-    for (const [owner, [turn]] of this.#waiting.byOwner) if (!this.#hasItsSlots(owner)) return turn;
+  #nextOwner(): Owner | undefined {
+    for (const owner of this.#queue) if (!this.#hasItsSlots(owner)) return owner;
     return undefined;
   }
 
@@ -185,45 +218,32 @@ const TOO_MANY_OVERDUE =
 
 const halfOf = (all: number): number => Math.max(1, Math.floor(all / 2));
 
+/**
+ * The turns of one request of the server, which is found by a WeakMap and not in a Map, and has no
+ * reference to the request: V8 would keep both, and all that they refer to, until its next full
+ * garbage collection, even after they were deleted.
+ */
+class Owner {
+  running = 0;
+  readonly waiting = new Set<Turn>();
+}
+
 /** Of one load, or of those that their source gets as one call. Ends when the last has left. */
 class Turn {
   /** Resolves when the loads may run, and rejects if they must not. Undefined: they may run now. */
   readonly begun: Deferred<void> | undefined;
-  /** The request of the server that its first load belongs to. */
-  readonly owner: object;
+  hasSlot = false;
   /** How many loads have joined, and how many of them have not left. */
   joined = 1;
   members = 1;
 
-  /** `owner`: undefined if the load belongs to no request. */
-  constructor(isQueued: boolean, owner: object | undefined) {
-    this.owner = owner ?? this;
+  /** `owner`: undefined if it needs no slot. */
+  constructor(
+    readonly owner: Owner | undefined,
+    isQueued: boolean,
+  ) {
     this.begun = isQueued ? new Deferred() : undefined;
     this.begun?.promise.catch(() => undefined);
-  }
-}
-
-class Turns {
-  /** The owner of the turn that was deleted last comes last. */
-  readonly byOwner = new Map<object, Set<Turn>>();
-  size = 0;
-
-  countOf(owner: object | undefined): number {
-    return (owner && this.byOwner.get(owner)?.size) ?? 0;
-  }
-
-  add(turn: Turn): void {
-    this.size++;
-    getOrMake(this.byOwner, turn.owner, () => new Set<Turn>()).add(turn);
-  }
-
-  delete(turn: Turn): boolean {
-    const turns = this.byOwner.get(turn.owner);
-    if (turns?.delete(turn) !== true) return false;
-    this.size--;
-    this.byOwner.delete(turn.owner);
-    if (turns.size > 0) this.byOwner.set(turn.owner, turns);
-    return true;
   }
 }
 
@@ -307,7 +327,7 @@ export class AdmittedLoad {
   expedite(): void {
     if (this.hasBegun || this.#hasEnded) return;
     this.source.leave(this.turn);
-    this.turn = new Turn(false, undefined);
+    this.turn = new Turn(undefined, false);
     try {
       this.source.checkBreaker();
       this.#mayBegin?.resolve();
