@@ -26,6 +26,37 @@ export class Multimap<Key, Value> {
   }
 }
 
+/**
+ * A map of what is under way. It lets go of a value at once: V8 keeps the entries that a Map had
+ * before it grew or shrank, and all that they refer to, until its next full garbage collection.
+ */
+export class Registry<Key, Value> {
+  readonly #holders = new Map<Key, { value: Value | undefined }>();
+
+  get size(): number {
+    return this.#holders.size;
+  }
+
+  get(key: Key): Value | undefined {
+    return this.#holders.get(key)?.value;
+  }
+
+  set(key: Key, value: Value): void {
+    this.delete(key);
+    this.#holders.set(key, { value });
+  }
+
+  delete(key: Key): boolean {
+    const holder = this.#holders.get(key);
+    if (holder !== undefined) holder.value = undefined;
+    return this.#holders.delete(key);
+  }
+
+  values(): Value[] {
+    return [...this.#holders.values()].map(({ value }) => value as Value);
+  }
+}
+
 /** Returns what a map has for a key, and makes it where the map has nothing. */
 export function getOrMake<Key, Value>(
   map: { get(key: Key): Value | undefined; set(key: Key, value: NoInfer<Value>): unknown },

@@ -1,4 +1,5 @@
 import type { Cancel, Clock } from "../../base/clock.js";
+import { Registry } from "../../base/multimap.js";
 import { ABANDONED, type Grant, type LeaseTimes, type Release, type Store } from "../../store/store.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { Loaded } from "../request/loaded.js";
@@ -11,7 +12,7 @@ import { TickBatch } from "../tick/tick-batch.js";
 export class HeldLeases {
   readonly #times: LeaseTimes;
   /** The loads whose leases are renewed, by token. */
-  readonly #byToken = new Map<string, InFlightLoad>();
+  readonly #byToken = new Registry<string, InFlightLoad>();
   readonly #releases: TickBatch<Release, boolean>;
   #renewTimer: Cancel | undefined;
   #dueAt = Number.POSITIVE_INFINITY;
@@ -66,7 +67,7 @@ export class HeldLeases {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#renewTimer?.();
-    await Promise.all([...this.#byToken.values()].map((inFlight) => this.release(inFlight)));
+    await Promise.all(this.#byToken.values().map((inFlight) => this.release(inFlight)));
   }
 
   /** Renewals of thousands of leases take time and never overlap. */
@@ -83,9 +84,9 @@ export class HeldLeases {
     const { clock, store, channel, settings } = this.parts;
     this.#dueAt = Number.POSITIVE_INFINITY;
     const now = clock.now();
-    for (const [token, { startedAt }] of this.#byToken)
+    for (const { token, startedAt } of this.#byToken.values())
       if (now - startedAt >= settings.loadTimeoutMs) this.#byToken.delete(token);
-    const renewed = [...this.#byToken.values()];
+    const renewed = this.#byToken.values();
     if (renewed.length === 0) return;
     this.#isRenewing = true;
     const holds = renewed.map(({ request, token }) => ({ key: request.key.name, token }));

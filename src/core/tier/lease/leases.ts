@@ -1,4 +1,5 @@
 import { outsideOfRequests } from "../../base/clock.js";
+import { Registry } from "../../base/multimap.js";
 import type { Key } from "../../keys/key.js";
 import type { AcquireRequest, ClockOrigin, Grant } from "../../store/store.js";
 import { subjectOf } from "../../telemetry/channel.js";
@@ -21,9 +22,9 @@ export class Leases {
   readonly settlement: Settlement;
   readonly #leaseRequests: TickBatch<QueuedRequest, Grant | Acquired>;
   /** What is requested in this tick, by `idOf`. */
-  readonly #ofTick = new Map<string, Promise<Acquired>>();
+  #ofTick = new Map<string, Promise<Acquired>>();
   /** The loads that readers can join, by lease chain. */
-  readonly #inFlight = new Map<string, InFlightLoad>();
+  readonly #inFlight = new Registry<string, InFlightLoad>();
   /** The coordinates whose loads, in any process, were seen to add tags to their results. */
   readonly taggedByLoads = new Set<string>();
 
@@ -91,7 +92,7 @@ export class Leases {
 
   async #acquire(queued: readonly QueuedRequest[]): Promise<readonly (Grant | Acquired)[]> {
     const { invalidations, store, holder } = this.parts;
-    this.#ofTick.clear();
+    this.#ofTick = new Map();
     // A caller that has not read the store, such as one that sets a value.
     if (invalidations.origin === undefined) await invalidations.follow();
     // As known when the request is sent: whatever was invalidated before is before these loads.

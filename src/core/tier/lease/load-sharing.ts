@@ -61,9 +61,9 @@ export class LoadSharing {
   add(key: string, hasLease = true): Cancel {
     const loads = this.#loadsOf(key);
     const load = { startedAt: this.clock.now(), hasLease };
-    loads.running.add(load);
+    loads.running.push(load);
     return () => {
-      loads.running.delete(load);
+      loads.running.splice(loads.running.indexOf(load), 1);
       loads.changed?.resolve();
       this.#forget(loads);
     };
@@ -139,21 +139,21 @@ export class LoadSharing {
   /** Returns the loads that count: one that has run for `leaseMs` may never end. */
   #countedOf(loads: KeyLoads | undefined): RunningLoad[] {
     const since = this.clock.now() - this.settings.leaseMs;
-    return [...(loads?.running ?? [])].filter(({ startedAt }) => startedAt > since);
+    return (loads?.running ?? []).filter(({ startedAt }) => startedAt > since);
   }
 
   #loadsOf(key: string): KeyLoads {
-    return getOrMake(this.#byKey, key, () => ({ key, running: new Set(), next: undefined, changed: undefined }));
+    return getOrMake(this.#byKey, key, () => ({ key, running: [], next: undefined, changed: undefined }));
   }
 
   #forget({ key, running, next, changed }: KeyLoads): void {
-    if (running.size === 0 && next === undefined && changed === undefined) this.#byKey.delete(key);
+    if (running.length === 0 && next === undefined && changed === undefined) this.#byKey.delete(key);
   }
 }
 
 interface KeyLoads {
   readonly key: string;
-  readonly running: Set<RunningLoad>;
+  readonly running: RunningLoad[];
   next: UnleasedLoad | undefined;
   /** Resolves when one of them has ended. Undefined: nobody waits for that. */
   changed: Deferred<void> | undefined;

@@ -1,6 +1,7 @@
 import { attempt } from "../../base/built-in.js";
 import { within } from "../../base/clock.js";
 import { succeeds } from "../../base/deferred.js";
+import type { Registry } from "../../base/multimap.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
 import type { Reading } from "../../store/store.js";
 import type { BypassReason } from "../../telemetry/events.js";
@@ -123,7 +124,8 @@ export class Miss {
     const { responder } = this.path;
     const { open, isJoinable } = this.start;
     let { freshness, entry: current } = this.start;
-    open?.pending.add(this);
+    const nth = open === undefined ? 0 : ++open.begun;
+    open?.pending.set(nth, this);
     if (isJoinable && freshness === "pending") this.#waitFor((current as Entry).gen);
     const watch = waiting.watch(request.key.name);
     try {
@@ -165,7 +167,7 @@ export class Miss {
     } finally {
       waiting.end(watch);
       if (this.#waitsFor !== undefined) this.#waitFor(undefined);
-      open?.pending.delete(this);
+      open?.pending.delete(nth);
       this.waiters.endWait();
     }
   }
@@ -447,9 +449,11 @@ export interface MissStart extends Omit<Unservable, "kind"> {
 
 /** The misses that requests may share and that have no outcome yet. */
 export interface OpenMisses {
-  readonly pending: Set<Miss>;
+  /** How many there have been. */
+  begun: number;
+  readonly pending: Registry<number, Miss>;
   /** Those that wait for a load of another process, by its lease chain. */
-  readonly waiting: Map<string, Miss>;
+  readonly waiting: Registry<string, Miss>;
 }
 
 export interface ReadParts extends VerdictParts, SettlementParts {

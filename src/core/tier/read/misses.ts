@@ -1,5 +1,6 @@
 import { within } from "../../base/clock.js";
 import { succeeds } from "../../base/deferred.js";
+import { Registry } from "../../base/multimap.js";
 import type { Entry } from "../../store/entry.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { Freshness } from "../entry/freshness.js";
@@ -15,7 +16,7 @@ import type { Cell } from "./tick.js";
  */
 export class Misses {
   readonly #refreshing = new Set<string>();
-  readonly #open: OpenMisses = { pending: new Set(), waiting: new Map() };
+  readonly #open: OpenMisses = { begun: 0, pending: new Registry(), waiting: new Registry() };
 
   constructor(
     private readonly parts: ReadParts,
@@ -23,7 +24,7 @@ export class Misses {
   ) {}
 
   get waitingReaders(): number {
-    return [...this.#open.pending].reduce((sum, { waiters }) => sum + waiters.count, 0);
+    return this.#open.pending.values().reduce((sum, { waiters }) => sum + waiters.count, 0);
   }
 
   bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
