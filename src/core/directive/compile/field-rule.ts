@@ -138,7 +138,7 @@ const inputOf = (
   kind: "field",
   coordinate: rule.coordinate,
   identity,
-  parts: paths.map((path) => `${path.text}:${partOf(rule, path, roots)},`).join(""),
+  parts: paths.reduce((text, path) => `${text}${path.text}:${partOf(rule, path, roots)},`, ""),
 });
 
 function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {

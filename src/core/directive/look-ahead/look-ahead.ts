@@ -1,5 +1,5 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
-import { isPlainObject } from "../../base/built-in.js";
+import { attempt, isPlainObject } from "../../base/built-in.js";
 import { CachedError } from "../../base/errors.js";
 import { mapVariables } from "../../base/graphql-version.js";
 import type { ObservedLoad, QueryUse } from "../../schema-rules.js";
@@ -19,12 +19,12 @@ export function lookAhead(field: LookAheadField, outlines: Outlines): QueryUse {
         throw new CachedError(cause.code, `\`${coordinate}\` is not cached: ${cause.message}`, { coordinate });
       }
     },
-    // They say what an argument says, which the key leaves out and a load may read.
-    observe: (info, own) =>
-      new ObservedQuery(info, own, field, (query) => {
-        const variables = isReference ? [] : variablesInArguments(query);
-        return new SelectedNames(outlines.of(query, keyed), variables);
-      }),
+    observe(info, own) {
+      // Variables say what an argument says, which the key leaves out and a load may read.
+      const namesIn = (query: QueryInfo) =>
+        new SelectedNames(outlines.of(query, keyed), isReference ? [] : variablesInArguments(query));
+      return new ObservedQuery(info, own, field, namesIn);
+    },
   };
 }
 
@@ -90,7 +90,8 @@ function beyondSelection(read: readonly QueryPart[]): string | undefined {
 class ObservedQuery implements ObservedLoad {
   readonly info: GraphQLResolveInfo;
   readonly #query: QueryInfo;
-  readonly #parts: Partial<Record<LazyPart, unknown>> = {};
+  /** Not in the place of the accessors: the resolver may have frozen `info`. */
+  readonly parts: Partial<Record<LazyPart, unknown>> = {};
   readonly #read: QueryPart[] = [];
   #selected: SelectedNames | undefined;
 
@@ -116,17 +117,7 @@ class ObservedQuery implements ObservedLoad {
     return excessOf(this.#read, this.field);
   }
 
-  get(part: LazyPart): unknown {
-    if (!Object.hasOwn(this.#parts, part)) this.#parts[part] = this.#make(part);
-    return this.#parts[part];
-  }
-
-  /** Not in the place of the accessor: the resolver may have frozen `info`. */
-  set(part: LazyPart, value: unknown): void {
-    this.#parts[part] = value;
-  }
-
-  #make(part: LazyPart): unknown {
+  make(part: LazyPart): unknown {
     const { fieldNodes, operation, fragments, variableValues } = this.#query;
     const named = (kind: "variables" | "fragments") => (name: string) =>
       this.#note(this.#isSelected(kind, name) ? "selection" : "rest");
@@ -163,15 +154,10 @@ class ObservedQuery implements ObservedLoad {
     return () => this.#note(part);
   }
 
-  /** Whether the selection contains a variable or a fragment of a name. */
+  /** Whether the selection contains a variable or a fragment. That of a query without key: no. */
   #isSelected(kind: "variables" | "fragments", name: string): boolean {
-    try {
-      this.#selected ??= this.namesIn(this.#query);
-    } catch {
-      // The query has no outline, and so no key.
-      return false;
-    }
-    return this.#selected.has(kind, name);
+    this.#selected ??= attempt(() => this.namesIn(this.#query));
+    return this.#selected?.has(kind, name) === true;
   }
 }
 
@@ -185,10 +171,12 @@ const LAZY: PropertyDescriptorMap = {};
 for (const part of ["fieldNodes", "operation", "fragments", "variableValues"] as const)
   LAZY[part] = {
     get(this: { readonly [QUERY]: ObservedQuery }) {
-      return this[QUERY].get(part);
+      const { [QUERY]: query } = this;
+      if (!Object.hasOwn(query.parts, part)) query.parts[part] = query.make(part);
+      return query.parts[part];
     },
     set(this: { readonly [QUERY]: ObservedQuery }, value: unknown) {
-      this[QUERY].set(part, value);
+      this[QUERY].parts[part] = value;
     },
     enumerable: true,
     configurable: true,
