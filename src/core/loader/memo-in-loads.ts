@@ -17,7 +17,7 @@ export class MemoInLoads<Value> {
     const own = entry.own.get(load);
     if (own !== undefined) return { value: own, isOwn: true };
     if (entry.starts >= load.start) return { value: entry.last, isOwn: false };
-    return entry.primed?.by.around.has(load) === true ? { value: entry.primed.value, isOwn: true } : undefined;
+    return entry.primed?.by.has(load) === true ? { value: entry.primed.value, isOwn: true } : undefined;
   }
 
   /** `starts`: `Loads.starts` when it was asked for. Default: it is for this load alone. */

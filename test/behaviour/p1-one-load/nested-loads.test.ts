@@ -80,6 +80,27 @@ it("a batch function that asks its own loader for its id gets it from the source
   expect(await items({}).load(1)).toBe(8);
 });
 
+it.each(["Outer", "Half"])(
+  "a batch inside of several, which are inside of one, waits for no load of theirs (%s)",
+  async (asked) => {
+    // No time passes, so that no wait ends.
+    const { cache } = timedWorld().bare();
+    type Loader = (context: object) => CachedLoader<number, number>;
+    const loaderOf = (name: string, inner: () => Loader, maxBatchSize = 100): Loader => {
+      let batches = 0;
+      const isNested = (): boolean => name === asked && ++batches > Math.ceil(4 / maxBatchSize);
+      const batch = async (ids: readonly number[], own: object): Promise<readonly number[]> =>
+        isNested() ? ids : Promise.all(ids.map((id) => inner()(own).load(id)));
+      return cache.loader<number, number, object>({ name, maxAge: 60, maxBatchSize, batch });
+    };
+    const outer = loaderOf("Outer", () => halves);
+    const halves = loaderOf("Half", () => whole, 2);
+    const whole = loaderOf("Whole", () => inner);
+    const inner = loaderOf("Inner", () => (asked === "Outer" ? outer : halves));
+    expect(await outer({}).loadMany([1, 2, 3, 4])).toEqual([1, 2, 3, 4]);
+  },
+);
+
 it("a load that needs its own key loads it from the source at once, and does not wait for itself", async () => {
   const world = timedWorld();
   let loads = 0;

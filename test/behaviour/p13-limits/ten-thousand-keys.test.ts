@@ -2,6 +2,7 @@ import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type CacheEvent, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { collectGarbage } from "../../support/collect-garbage.js";
 import { dataOf, memoryWorld, waitForStores } from "../../support/world.js";
 
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
@@ -76,6 +77,38 @@ describe("ten thousand keys in one tick", () => {
     expect(await dataOf(ask("{ all { name } }"))).toEqual(expected);
     expect(outcomes()).toEqual({ loaded: 10_000, hit: 10_000 });
     expect(maxRunning).toBe(50);
+  }, 120_000);
+});
+
+describe("thousands of keys inside of a batch of as many", () => {
+  const heapUsed = (): number => {
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  };
+
+  it("take the memory of both, and not that of one for each of the other", async () => {
+    const { cache } = cacheOn(memoryStore());
+    let before = 0;
+    let during = 0;
+    const prices = cache.loader({
+      name: "Price",
+      maxAge: 60,
+      batch: async (ids: readonly number[]) => {
+        during = heapUsed();
+        return ids;
+      },
+    });
+    const products = cache.loader({
+      name: "Product",
+      maxAge: 60,
+      batch: async (ids: readonly number[], context) => {
+        before = heapUsed();
+        return prices(context).loadMany(ids);
+      },
+    });
+    const ids = range(2_000);
+    expect(await products({}).loadMany(ids)).toEqual(ids);
+    expect(during - before).toBeLessThan(20_000 * ids.length);
   }, 120_000);
 });
 

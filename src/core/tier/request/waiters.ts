@@ -245,10 +245,8 @@ export class AbortListeners {
 
 /** The load that the current asynchronous context is inside of. */
 export interface EnclosingLoad {
-  /** The keys of this load, and of those that it is inside of. */
-  readonly keys: ReadonlySet<string>;
-  /** This load, and those that it is inside of. */
-  readonly around: ReadonlySet<EnclosingLoad>;
+  /** Has the keys of this load, and of those that it is inside of. */
+  readonly keys: Pick<EnclosingLoad, "has">;
   readonly start: number;
   readonly waiters: Waiters;
   readonly outer: EnclosingLoad | undefined;
@@ -256,62 +254,63 @@ export interface EnclosingLoad {
   readonly isOutside: boolean;
   /** What it has started can go on afterwards, such as a timer, and is not inside of it. */
   readonly hasEnded: boolean;
+  /** Whether this load, or one that it is inside of, is this one, or has this key. */
+  has(one: EnclosingLoad | string): boolean;
   /** Notes that it has read a PRIVATE value, which `coordinate` names. */
   readPrivate(coordinate: string): void;
 }
 
+/** Looks outward for keys: with copies of them, loads inside of a large batch multiply it. (P13) */
 export class SingleLoad implements EnclosingLoad {
-  readonly keys: ReadonlySet<string>;
   hasEnded = false;
   /** The field or loader of the first PRIVATE value that it has read. */
   privateCoordinate: string | undefined = undefined;
-  #around: ReadonlySet<EnclosingLoad> | undefined;
 
   constructor(
-    key: string,
+    readonly key: string,
     readonly start: number,
     readonly waiters: Waiters,
     readonly outer: EnclosingLoad | undefined,
     readonly isOutside: boolean,
-  ) {
-    this.keys = new Set([...(outer?.keys ?? []), key]);
+  ) {}
+
+  get keys(): this {
+    return this;
   }
 
-  get around(): ReadonlySet<EnclosingLoad> {
-    this.#around ??= new Set<EnclosingLoad>(this.outer?.around).add(this);
-    return this.#around;
+  has(one: EnclosingLoad | string): boolean {
+    let load: EnclosingLoad | undefined = this;
+    for (; load instanceof SingleLoad; load = load.outer) if (load === one || load.key === one) return true;
+    return load?.has(one) === true;
   }
 
   readPrivate(coordinate: string): void {
-    this.privateCoordinate ??= coordinate;
+    if (this.privateCoordinate !== undefined) return;
+    this.privateCoordinate = coordinate;
     this.outer?.readPrivate(coordinate);
   }
 }
 
 /** The loads of one call of a source, whose reads are those of each of them. */
 export class JointLoad implements EnclosingLoad {
-  #keys: ReadonlySet<string> | undefined;
-  #around: ReadonlySet<EnclosingLoad> | undefined;
+  /** The loads around, and their keys; without those of `#outer`. */
+  #around: Set<EnclosingLoad | string> | undefined;
+  /** The one that all loads are inside of, if there is only one. */
+  #outer: JointLoad | undefined;
   #waiters: Waiters | undefined;
+  #endedCount = 0;
+  #hasReadPrivate = false;
   readonly outer = undefined;
+  readonly start: number;
   readonly isOutside: boolean;
 
   constructor(private readonly loads: readonly EnclosingLoad[]) {
+    this.start = loads.reduce((latest, { start }) => Math.max(latest, start), 0);
     this.isOutside = loads[0]?.isOutside === true;
   }
 
-  get keys(): ReadonlySet<string> {
-    this.#keys ??= new Set(this.loads.flatMap(({ keys }) => [...keys]));
-    return this.#keys;
-  }
-
-  get around(): ReadonlySet<EnclosingLoad> {
-    this.#around ??= new Set<EnclosingLoad>(this.loads.flatMap(({ around }) => [...around])).add(this);
-    return this.#around;
-  }
-
-  get start(): number {
-    return this.loads.reduce((latest, { start }) => Math.max(latest, start), 0);
+  get keys(): this {
+    return this;
   }
 
   get waiters(): Waiters {
@@ -320,10 +319,34 @@ export class JointLoad implements EnclosingLoad {
   }
 
   get hasEnded(): boolean {
-    return this.loads.every(({ hasEnded }) => hasEnded);
+    while (this.loads[this.#endedCount]?.hasEnded === true) this.#endedCount++;
+    return this.#endedCount === this.loads.length;
+  }
+
+  has(one: EnclosingLoad | string): boolean {
+    return this.#lookAround().has(one) || this.#outer?.has(one) === true;
+  }
+
+  #lookAround(): ReadonlySet<EnclosingLoad | string> {
+    if (this.#around !== undefined) return this.#around;
+    const around = new Set<EnclosingLoad | string>([this]);
+    this.#around = around;
+    const joints = new Set<JointLoad>();
+    for (let load of this.loads as readonly (EnclosingLoad | undefined)[]) {
+      for (; load instanceof SingleLoad && !around.has(load); load = load.outer) around.add(load).add(load.key);
+      if (load instanceof JointLoad) joints.add(load);
+    }
+    if (joints.size === 1) [this.#outer] = joints;
+    else
+      for (let joint of joints as Iterable<JointLoad | undefined>)
+        for (; joint !== undefined && !around.has(joint); joint = joint.#outer)
+          for (const one of joint.#lookAround()) around.add(one);
+    return around;
   }
 
   readPrivate(coordinate: string): void {
+    if (this.#hasReadPrivate) return;
+    this.#hasReadPrivate = true;
     for (const load of this.loads) load.readPrivate(coordinate);
   }
 }
