@@ -51,7 +51,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   /** How much is remembered when what has expired is forgotten. */
   #forgetAt = MIN_FORGOTTEN;
   /** By memo key, whether what was cleared has failed: the next read asks the source again. */
-  readonly #cleared = new Map<unknown, Promise<boolean>>();
+  readonly #cleared = new Map<unknown, { readonly failed: Promise<boolean>; readonly until: number }>();
 
   /** `identity`: not used by PUBLIC loaders. `loader`: the `this` of a batch function. */
   constructor(
@@ -154,16 +154,16 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
 
   /** Forgets what was read by a memo key, and notes whether that was an error. */
   #clear(memoKey: unknown): void {
-    const values = [this.#memo.get(memoKey)?.value, this.#memoInLoads.entries.get(memoKey)?.last.value].filter(
-      (value) => value !== undefined,
+    const cleared = [this.#memo.get(memoKey), this.#memoInLoads.entries.get(memoKey)?.last].filter(
+      (remembered) => remembered !== undefined,
     );
     this.#memo.delete(memoKey);
     this.#memoInLoads.entries.delete(memoKey);
-    if (values.length === 0) return;
-    const failed = Promise.all(values.map(hasRejected)).then((all) => all.includes(true));
-    this.#cleared.set(memoKey, failed);
+    if (cleared.length === 0) return;
+    const failed = Promise.all(cleared.map(hasRejected)).then((all) => all.includes(true));
+    this.#cleared.set(memoKey, { failed, until: Math.max(...cleared.map(({ until }) => until)) });
     void failed.then((isError) => {
-      if (!isError && this.#cleared.get(memoKey) === failed) this.#cleared.delete(memoKey);
+      if (!isError && this.#cleared.get(memoKey)?.failed === failed) this.#cleared.delete(memoKey);
     });
   }
 
@@ -175,12 +175,14 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
 
   /** A context that lives for days is asked for most ids once. (P13) */
   #forgetExpired(): void {
-    if (this.#memo.size + this.#memoInLoads.entries.size < this.#forgetAt) return;
+    const size = (): number => this.#memo.size + this.#memoInLoads.entries.size + this.#cleared.size;
+    if (size() < this.#forgetAt) return;
     const now = this.definition.parts.clock.now();
-    for (const [memoKey, { until }] of this.#memo) if (now >= until) this.#memo.delete(memoKey);
+    for (const memory of [this.#memo, this.#cleared])
+      for (const [memoKey, { until }] of memory) if (now >= until) memory.delete(memoKey);
     for (const [memoKey, { last }] of this.#memoInLoads.entries)
       if (now >= last.until) this.#memoInLoads.entries.delete(memoKey);
-    this.#forgetAt = MIN_FORGOTTEN + 2 * (this.#memo.size + this.#memoInLoads.entries.size);
+    this.#forgetAt = MIN_FORGOTTEN + 2 * size();
   }
 
   /** Returns what a load may have, and forgets it if it is outdated. */
@@ -279,7 +281,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     const cleared = this.#cleared.get(names.memoKey);
     if (cleared === undefined) return read(false);
     this.#cleared.delete(names.memoKey);
-    return cleared.then(read);
+    return cleared.failed.then(read);
   }
 
   #bypass(id: Id, { reason, cause }: Unnamed, ask: Ask | undefined, remembered?: Remembered): Promise<Value> {
@@ -389,8 +391,8 @@ interface LoaderRequest extends KnownRequest {
 
 const ignore = (): void => undefined;
 
-const hasRejected = async (promise: Promise<unknown>): Promise<boolean> =>
-  !(await succeeds(Promise.race([promise, undefined])));
+const hasRejected = async ({ value }: Remembered): Promise<boolean> =>
+  !(await succeeds(Promise.race([value, undefined])));
 
 const refusing = (name: string): DataLoader<never, never> => new DataLoader(() => Promise.resolve([]), { name });
 

@@ -279,6 +279,23 @@ describe("a loader whose context outlives its request", () => {
     expect(first.map((ref) => ref.deref())).toEqual([undefined, undefined]);
   });
 
+  it("keeps nothing in memory of ids that were cleared after an error", async () => {
+    const cacheKeyFn = (id: unknown): number => (typeof id === "number" ? id : throwNoKey());
+    const batch = async (ids: readonly unknown[]) => ids.map((id) => (typeof id === "number" ? id : new Error("away")));
+    const { clock, values } = start(10, { cacheKeyFn, batch });
+    const fail = async (id: object): Promise<WeakRef<object>> => {
+      await values.load(id as never).catch(() => values.clear(id as never));
+      return new WeakRef(id);
+    };
+    const failed = await fail({});
+    await clock.advance(10_000);
+    for (let id = 0; id < 300; id++) await values.load(id);
+    // The source has its last batch.
+    await fail({});
+    collectGarbage();
+    expect(failed.deref()).toBeUndefined();
+  });
+
   it("does not remember a value that is invalidated while the store has been away since the process began", async () => {
     const away = () => Promise.reject(new Error("away"));
     const broken = { read: away, acquire: away, appendClock: away, readClock: away, remove: away };
