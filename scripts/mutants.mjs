@@ -84,11 +84,11 @@ export const SCRIPT_MUTANTS = [
   ["acquire", "if isActive and holder ~= token then", "if holder and holder ~= token then"],
   ["acquire", "if isFresh and grantedAt > math.abs(supersededAt) then", "if isFresh then"],
   ["acquire", "'PX', ttlMs, 'NX')", "'PX', ttlMs)"],
-  ["release", "token == ARGV[at]", "token ~= ''"],
-  ["renew", "token == ARGV[first + i - 1]", "token ~= ''"],
+  ["release", "token == expected", "token ~= ''"],
+  ["renew", "token == string.sub(ARGV[first], 16 * i - 15, 16 * i)", "token ~= ''"],
   ["remove", "elseif soft ~= '1' or (state and state ~= 'unknown') then", "elseif soft ~= '1' then"],
-  ["store-values", "not gen or gen ~= ARGV[at] then", "not gen then"],
-  ["store-values", "elseif remainingMs and remainingMs <= 0 then", "elseif false then"],
+  ["store-values", "not gen or gen ~= expected then", "not gen then"],
+  ["store-values", "elseif remainingMs <= 0 then", "elseif false then"],
 ];
 
 /** Reports what each mutant did. Throws if too many of them survived. */

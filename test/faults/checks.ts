@@ -3,7 +3,7 @@ import type { Patch } from "../support/packed-package.js";
 /** Checks without which stale reads are possible, and how each is removed. */
 export const CHECKS: Readonly<Record<string, Patch>> = {
   /** A value is stored under whatever lease chain. */
-  gen: { file: "src/stores/redis/scripts/store-values.ts", from: "gen ~= ARGV[at]", to: "false" },
+  gen: { file: "src/stores/redis/scripts/store-values.ts", from: "gen ~= expected", to: "false" },
   /** What is made of entries stays as it is when one of them is invalidated by its key. */
   parts: {
     file: "src/core/responses/collected-parts.ts",

@@ -2,7 +2,7 @@ import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { partsOf } from "../../src/core/parts.js";
-import { doubleOf } from "../../src/core/store/entry-layout.js";
+import { bytesOf } from "../../src/core/store/entry-layout.js";
 import { RedisLab, until } from "../support/redis-lab.js";
 import { dataOf, memoryWorld, type World } from "../support/world.js";
 
@@ -114,20 +114,20 @@ describe("An entry in Redis whose header somebody has written", () => {
     expect(process.events.filter(({ name }) => name === "entry.corrupt")).toHaveLength(2);
   });
 
-  const infinite = doubleOf(Number.POSITIVE_INFINITY);
+  const infinite = bytesOf([Number.POSITIVE_INFINITY]);
   const leaseUntil = (untilAt: Buffer, position: Buffer): Buffer =>
     Buffer.concat([Buffer.alloc(32, 7), untilAt, position]);
   /** `origin`: the epoch and the position of the entry. `rest`: of a value, what follows them. */
   const ENDLESS: Readonly<Record<string, (origin: Buffer, rest: Buffer) => readonly [string, ...Buffer[]]>> = {
     "a load that never ends": (origin) => ["g\x03P\0", origin, leaseUntil(infinite, origin.subarray(8))],
-    "a load after all invalidations": (origin) => ["g\x03P\0", origin, leaseUntil(doubleOf(1e300), infinite)],
+    "a load after all invalidations": (origin) => ["g\x03P\0", origin, leaseUntil(bytesOf([1e300]), infinite)],
     "a mark that never ends": (origin) => ["g\x03X\0", origin, infinite, Buffer.of(1)],
     "a failure that never ends": (origin) => ["g\x03F\0", origin, infinite, Buffer.from("{}")],
     "a value that is always fresh": (origin, rest) => ["g\x03V\0", origin, infinite, rest.subarray(8)],
     "a refresh that never ends": (origin, rest) => [
       "g\x03V\x02",
       origin,
-      doubleOf(0),
+      bytesOf([0]),
       rest.subarray(8),
       leaseUntil(infinite, origin.subarray(8)),
     ],

@@ -202,7 +202,7 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
         const granted = copy === undefined ? origin : invalidations.originOfGrant(origin, heads.get(copy));
         if (granted === undefined || clock.now() - startedAt > times.patienceMs) return keep({ kind: "expired" });
         if (content !== undefined && content.kind !== "entry") return keep({ kind: "unknown-format" });
-        const token = (newTokens(1, holder)[0] as Buffer).toString("latin1");
+        const token = newTokens(1, holder)[0] as string;
         const { stored, grant } = transitions.acquire(
           storedEntryOf(content),
           request,

@@ -166,7 +166,7 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
         if (head?.epoch !== epoch || clock.now() > lateAt) return requests.map(() => ({ kind: "expired" }));
         const origin = { epoch, position: Math.min(position, head.position) };
         return changeEach(work, requests, (request, index): Decision<Grant> => {
-          const token = (tokens[index] as Buffer).toString("latin1");
+          const token = tokens[index] as string;
           const before = findEntry(work, request.key);
           if (before === "unknown-format") return { result: { kind: "unknown-format" } };
           const { stored, grant } = transitions.acquire(before, request, token, times, origin, work.now);

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Subject } from "../keys/key.js";
-import { doubleOf } from "./entry-layout.js";
+import { bytesOf } from "./entry-layout.js";
 
 /*
  * The invalidation clock of a prefix, as a store keeps it: a head, which every read includes, and a
@@ -234,7 +234,7 @@ export function appendToClock(
       log = Buffer.from(log);
       writeDoubles(log, 32, endsAt, before);
     }
-    log = Buffer.concat([log, doubleOf(position), record]);
+    log = bytesOf([log, position, record]);
     endsAt += 8 + record.length;
     if (log.length > maxBytes) {
       const cutAt = log.readDoubleLE(32);

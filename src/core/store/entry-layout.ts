@@ -102,48 +102,47 @@ export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | un
  * A lease is the end of its entry: a store grants one on a large value by appending it, and values,
  * most of which are not leased, are smaller.
  */
-export function writeStoredEntry(entry: StoredEntry): Buffer {
-  const { state, gen, body, hasWaiters, isNegative, hasRefreshFailed } = entry;
-  const head = Buffer.alloc(state === "value" ? BODY_OF_VALUE_AT : state === "pending" ? COMMON_BYTES : BODY_AT);
-  head[0] = MAGIC;
-  head[1] = FORMAT_VERSION;
-  head.write(LETTERS[state], STATE_AT, "latin1");
-  head[FLAGS_AT] =
-    (hasWaiters ? HAS_WAITERS : 0) +
-    (state === "value" && gen !== "" ? HAS_LEASE : 0) +
-    (isNegative ? IS_NEGATIVE : 0) +
-    (hasRefreshFailed ? HAS_REFRESH_FAILED : 0);
-  head.write(entry.epoch, EPOCH_AT, "latin1");
-  head.writeDoubleLE(entry.position, POSITION_AT);
-  if (state === "pending") return Buffer.concat([head, leaseBytes(entry)]);
-  if (state === "value") {
-    head.writeDoubleLE(entry.freshUntilAt, FRESH_UNTIL_AT);
-    head.writeUInt32LE(Math.min(Math.round(entry.loadMs), 0xffff_ffff), LOAD_MS_AT);
-    head.writeDoubleLE(entry.grantedAt, GRANTED_AT);
-    return Buffer.concat(gen === "" ? [head, body] : [head, body, leaseBytes(entry)]);
-  }
-  head.writeDoubleLE(entry.untilAt, UNTIL_AT);
-  return Buffer.concat([head, body]);
+export const writeStoredEntry = (entry: StoredEntry): Buffer => bytesOf(entryParts(entry));
+
+/** Returns what `bytesOf` makes an entry of: of a value, 40 bytes and its body. */
+export function entryParts(entry: StoredEntry): readonly BytePart[] {
+  const { state, gen, epoch, position, untilAt, leasePosition = 0, body } = entry;
+  const isLeased = state === "value" && gen !== "";
+  const flags =
+    (entry.hasWaiters ? HAS_WAITERS : 0) +
+    (isLeased ? HAS_LEASE : 0) +
+    (entry.isNegative ? IS_NEGATIVE : 0) +
+    (entry.hasRefreshFailed ? HAS_REFRESH_FAILED : 0);
+  const start = String.fromCharCode(MAGIC, FORMAT_VERSION) + LETTERS[state] + String.fromCharCode(flags);
+  const lease = [gen, entry.token, untilAt, leasePosition];
+  if (state === "pending") return [start, epoch, position, ...lease];
+  if (state !== "value") return [start, epoch, position, untilAt, body];
+  const loadMs = uint32Of(Math.min(Math.round(entry.loadMs), 0xffff_ffff));
+  const value = [start, epoch, position, entry.freshUntilAt, loadMs, entry.grantedAt, body];
+  return isLeased ? [...value, ...lease] : value;
 }
 
-/** Returns what of an entry is before its epoch and position, and what follows. Copies nothing. */
-export const splitAtOrigin = (bytes: Buffer): readonly [Buffer, Buffer] => [
-  bytes.subarray(0, EPOCH_AT),
-  bytes.subarray(COMMON_BYTES),
-];
+/** A number is written as f64, little endian, and a string as in `latin1`. */
+export type BytePart = number | string | Uint8Array;
 
-export function doubleOf(number: number): Buffer {
-  const bytes = Buffer.alloc(8);
-  bytes.writeDoubleLE(number);
+export function bytesOf(parts: readonly BytePart[]): Buffer {
+  let length = 0;
+  for (const part of parts) length += typeof part === "number" ? 8 : part.length;
+  const bytes = Buffer.allocUnsafe(length);
+  let at = 0;
+  for (const part of parts)
+    if (typeof part === "number") at = bytes.writeDoubleLE(part, at);
+    else {
+      if (typeof part === "string") bytes.write(part, at, "latin1");
+      else bytes.set(part, at);
+      at += part.length;
+    }
   return bytes;
 }
 
-function leaseBytes({ gen, token, untilAt, leasePosition = 0 }: StoredEntry): Buffer {
-  const bytes = Buffer.alloc(LEASE_BYTES);
-  bytes.write(gen, 0, "latin1");
-  bytes.write(token, ID_BYTES, "latin1");
-  bytes.writeDoubleLE(untilAt, 2 * ID_BYTES);
-  bytes.writeDoubleLE(leasePosition, 2 * ID_BYTES + 8);
+function uint32Of(number: number): Buffer {
+  const bytes = Buffer.allocUnsafe(4);
+  bytes.writeUInt32LE(number);
   return bytes;
 }
 
@@ -155,21 +154,18 @@ const idAt = (bytes: Buffer, at: number): string => bytes.toString("latin1", at,
  * (count, u32, and the subject of each, f64); value. Numbers are little endian.
  */
 export function writeBody({ subjects, hint, freshness, value }: Body, key: Pick<Key, "hash">): Buffer {
-  let parts = 0;
-  const chunks: Uint8Array[] = [];
+  const parts: BytePart[] = [];
+  let layout = LAYOUT_VERSION;
   if (hint !== undefined || freshness !== undefined) {
-    parts |= HAS_TEXT;
+    layout |= HAS_TEXT;
     const text = Buffer.from(JSON.stringify({ hint, freshness }), "utf8");
-    chunks.push(lengthBytes(text.length), text);
+    parts.push(uint32Of(text.length), text);
   }
   if (subjects.length > 0) {
-    parts |= HAS_TAGS;
-    chunks.push(lengthBytes(subjects.length), Buffer.concat(subjects.map(doubleOf)));
+    layout |= HAS_TAGS;
+    parts.push(uint32Of(subjects.length), ...subjects);
   }
-  const head = Buffer.alloc(HEAD_BYTES);
-  head.writeUInt8(LAYOUT_VERSION | parts, 0);
-  head.write(checkOf(key), STORED_CHECK_AT, "latin1");
-  return Buffer.concat([head, ...chunks, value]);
+  return bytesOf([String.fromCharCode(layout), checkOf(key), ...parts, value]);
 }
 
 /** The cache hint that a load gave for its response: for how long others may cache it, and who. */
@@ -267,10 +263,4 @@ export function validHint({ maxAge, scope }: { readonly maxAge?: unknown; readon
     ...(maxAge === undefined || maxAge === null ? {} : { maxAge: isDuration(maxAge) ? (maxAge as number) : 0 }),
     ...(scope === undefined || scope === null ? {} : { scope: scope === "PUBLIC" ? scope : ("PRIVATE" as const) }),
   };
-}
-
-function lengthBytes(length: number): Buffer {
-  const bytes = Buffer.alloc(LENGTH_BYTES);
-  bytes.writeUInt32LE(length);
-  return bytes;
 }

@@ -165,14 +165,15 @@ function softInvalidate(current: StoredEntry): StoredEntry | undefined {
   return { ...current, ...NO_LEASE, hasRefreshFailed: false, freshUntilAt: 0 };
 }
 
-/** Returns tokens of 16 bytes: 8 random ones, and `holder`, the id of a process, or 8 more. */
-export function newTokens(count: number, holder: string | undefined): readonly Buffer[] {
-  const bytes = randomBytes(TOKEN_BYTES * count);
-  return Array.from({ length: count }, (_, nth) => {
-    const token = bytes.subarray(TOKEN_BYTES * nth, TOKEN_BYTES * (nth + 1));
-    if (holder?.length === HALF_BYTES) token.write(holder, HALF_BYTES, "latin1");
-    return token;
-  });
+/**
+ * Returns tokens of 16 bytes, as in `latin1`: 8 random ones, and `holder`, the id of a process, or
+ * 8 more.
+ */
+export function newTokens(count: number, holder: string | undefined): readonly string[] {
+  const end = holder?.length === HALF_BYTES ? holder : "";
+  const length = TOKEN_BYTES - end.length;
+  const random = randomBytes(length * count).toString("latin1");
+  return Array.from({ length: count }, (_, nth) => random.slice(length * nth, length * (nth + 1)) + end);
 }
 
 const TOKEN_BYTES = 16;

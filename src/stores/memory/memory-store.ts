@@ -87,7 +87,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       if (head?.epoch !== epoch) return requests.map(() => ({ kind: "expired" }));
       const origin = { epoch, position: Math.min(position, head.position) };
       const now = clock.now();
-      const tokens = newTokens(requests.length, holder).map((token) => token.toString("latin1"));
+      const tokens = newTokens(requests.length, holder);
       return requests.map((request, nth) => {
         const token = tokens[nth] as string;
         const { stored, grant } = transitions.acquire(live(request.key, now), request, token, times, origin, now);

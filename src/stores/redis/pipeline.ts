@@ -1,5 +1,6 @@
 import { groupBy } from "../../core/base/multimap.js";
 import { asError, throwIfAllFailed } from "../../core/store/answers.js";
+import { type BytePart, bytesOf } from "../../core/store/entry-layout.js";
 import type { ClientPort, ClusterNodes, Command } from "./client-port.js";
 import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
 import { markMissingRight } from "./replies.js";
@@ -126,8 +127,8 @@ export interface ScriptRun<Args extends readonly string[]> {
   readonly script: Script<Args>;
   readonly keys: readonly string[];
   readonly argsOf: (node: string) => ScriptArguments<Args>;
-  /** The values that follow for each key. Default: none. */
-  readonly values?: readonly (readonly ScriptArgument[])[];
+  /** Of each key. Those of a call are one argument: clients take long to write many Buffers. */
+  readonly values?: readonly (readonly BytePart[])[];
   /** Keys that follow those of each call. */
   readonly moreKeys?: readonly string[];
 }
@@ -135,12 +136,12 @@ export interface ScriptRun<Args extends readonly string[]> {
 /** Runs a script over keys, which replies with a list of one for each key, or one for all. */
 export const runScript = <Args extends readonly string[]>(
   port: ClientPort,
-  { script, keys, argsOf, values = [], moreKeys }: ScriptRun<Args>,
+  { script, keys, argsOf, values, moreKeys }: ScriptRun<Args>,
 ): Promise<readonly unknown[]> =>
   sendByNode(port, keys, ({ node, calls }) => {
     const scriptCalls = calls.map((indexes): ScriptCall => {
       const names = indexes.map((index) => keys[index] as string);
-      const ofKeys = indexes.flatMap((index) => values[index] ?? []);
+      const ofKeys = values && [bytesOf(indexes.flatMap((index) => values[index] ?? []))];
       return { script: script as never, args: script.argumentsFor(names, argsOf(node), ofKeys, moreKeys) };
     });
     return sendScripts(port, scriptCalls);

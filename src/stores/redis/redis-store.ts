@@ -4,7 +4,7 @@ import { optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
 import { appendToCopies } from "../../core/store/clock-log.js";
-import { doubleOf, splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
+import { bytesOf, entryParts } from "../../core/store/entry-layout.js";
 import {
   type ConnectionFailure,
   checkPrefix,
@@ -110,34 +110,34 @@ function storeOn(port: ClientPort, clock: Clock): Store {
     appendClock: (records, lostEpoch) => appendToCopies(invalidations, records, lostEpoch),
     readClock: (from) => invalidations.read(from),
     async acquire(requests, { leaseMs, graceMs, patienceMs }, origin, holder) {
-      const known = { epoch: latin1(origin.epoch), position: doubleOf(origin.position) };
+      const known = bytesOf([origin.epoch, origin.position]);
       const tokens = newTokens(requests.length, holder);
       const replies = await runScript(port, {
         script: acquire,
         keys: requests.map(keyOf),
-        argsOf: (node) => ({ leaseMs, graceMs, notAfter: times.notAfter(node, patienceMs), ...known }),
-        values: requests.map(({ oldestPosition, supersededAt, endsFreshness }, index) => {
-          const superseded = supersededAt === 0 ? "" : endsFreshness === true ? -supersededAt : supersededAt;
-          return [doubleOf(oldestPosition), tokens[index] as Buffer, superseded];
-        }),
+        argsOf: (node) => ({ leaseMs, graceMs, notAfter: times.notAfter(node, patienceMs), known }),
+        values: requests.map(({ oldestPosition, supersededAt, endsFreshness }, index) => [
+          oldestPosition,
+          tokens[index] as string,
+          endsFreshness === true ? -supersededAt : supersededAt,
+        ]),
         moreKeys: invalidations.key === undefined ? [] : [invalidations.key],
       });
-      return replies.map((reply, index) => readGrant(reply, tokens[index] as Buffer));
+      return replies.map((reply, index) => readGrant(reply, tokens[index] as string));
     },
     async storeValues(requests) {
       const values = requests.map((request) => {
-        const { gen, grantedAt, ttlMs } = request;
-        const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
+        const { gen, grantedAt, ttlMs, body } = request;
         // Redis takes no parts of a millisecond. What is dropped at 0 is not stored.
-        const dropAt = ttlMs === undefined ? "never" : ttlMs === 0 ? 0 : Math.floor(grantedAt + ttlMs);
-        return [latin1(gen), dropAt, start, rest];
+        const dropAt = ttlMs === undefined ? Infinity : ttlMs === 0 ? 0 : Math.floor(grantedAt + ttlMs);
+        return [gen, dropAt, body.length, ...entryParts(newValue(request))];
       });
       const keys = requests.map(keyOf);
       const replies = await runScript(port, { script: storeValues, keys, argsOf: channel, values });
       return replies.map((reply) => STORE_OUTCOMES.get(integerOf(reply)) ?? "unavailable");
     },
     async renew(holds, { leaseMs, graceMs }) {
-      const values = holds.map(({ token }) => [latin1(token)]);
+      const values = holds.map(({ token }) => [token]);
       const argsOf = () => ({ leaseMs, graceMs });
       const replies = await runScript(port, { script: renew, keys: holds.map(keyOf), argsOf, values });
       // A lease whose state is unknown counts as held; the next renewal tries again.
@@ -145,10 +145,11 @@ function storeOn(port: ClientPort, clock: Clock): Store {
     },
     async release(releases) {
       const values = releases.map(({ token, outcome, holdMs, body }) => [
-        latin1(token),
-        outcome,
+        token,
+        outcome.slice(0, 1),
         Math.max(1, Math.round(holdMs)),
-        Buffer.from(body),
+        body.length,
+        body,
       ]);
       const replies = await runScript(port, { script: release, keys: releases.map(keyOf), argsOf: channel, values });
       return replies.map((reply) => integerOf(reply) === 1);
@@ -215,5 +216,3 @@ function storeOn(port: ClientPort, clock: Clock): Store {
 const MAX_REPORTS = 1_000;
 
 const LOST: Parameters<Wake> = [undefined, undefined, undefined];
-
-const latin1 = (bytes: string): Buffer => Buffer.from(bytes, "latin1");

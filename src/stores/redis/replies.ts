@@ -38,14 +38,14 @@ const TIME_BYTES = 8;
 const BUSY_BYTES = GEN_BYTES + 8;
 
 /** The reply is bytes, told apart by their length, or a status word and its details. */
-export function readGrant(reply: unknown, token: Buffer): Grant {
+export function readGrant(reply: unknown, token: string): Grant {
   if (reply instanceof Error) return { kind: "unavailable", error: reply };
   if (Buffer.isBuffer(reply)) {
     if (reply.length === BEGUN_BYTES) {
-      const gen = Buffer.concat([reply.subarray(0, TIME_BYTES), token], GEN_BYTES).toString("latin1");
+      const gen = reply.toString("latin1", 0, TIME_BYTES) + token.slice(0, GEN_BYTES - TIME_BYTES);
       const grantedAt = Math.floor(Number(reply.readBigUInt64BE()) / 1000);
       const position = reply.readDoubleLE(TIME_BYTES);
-      return { kind: "granted", gen, token: token.toString("latin1"), grantedAt, position };
+      return { kind: "granted", gen, token, grantedAt, position };
     }
     if (reply.length === BUSY_BYTES)
       return { kind: "busy", gen: reply.toString("latin1", 0, GEN_BYTES), remainingMs: reply.readDoubleLE(GEN_BYTES) };
@@ -58,7 +58,7 @@ export function readGrant(reply: unknown, token: Buffer): Grant {
       return {
         kind: "granted",
         gen: text(0),
-        token: token.toString("latin1"),
+        token,
         grantedAt: Number(text(1)),
         position: (rest[2] as Buffer).readDoubleLE(),
       };

@@ -65,10 +65,9 @@ describe("redisStore.acquire", () => {
     const pipeline: RedisPipeline = {
       callBuffer: (_command, args) => {
         calls++;
-        // The hash, the number of keys, the keys, five arguments of the script, and three values per key.
-        const [, keyCount] = args as [string, number];
-        for (let key = 0; key < keyCount; key++)
-          tokens.push((args[keyCount + 7 + 3 * key + 1] as Buffer).toString("hex"));
+        // Of each key, two numbers with the token between them.
+        const values = args.at(-1) as Buffer;
+        for (let at = 8; at < values.length; at += 32) tokens.push(values.toString("hex", at, at + 16));
         return pipeline;
       },
       exec: async () => Array.from({ length: calls }, () => [null, []]),

@@ -1,11 +1,11 @@
 import { defineScript, ENTRY } from "../define-script.js";
 
 /**
- * Grants leases: rows 1 to 9 of PROTOCOL.md. Each key is followed by the oldest position that
- * counts, the token of the request, and supersededAt: empty if the caller has seen no value,
- * negated if the grant ends the freshness of that value. A last key without values is the head of
- * the invalidation clock, if it is on this server: then no position is granted that the server does
- * not have.
+ * Grants leases: rows 1 to 9 of PROTOCOL.md. Values of a key: the oldest position that counts, the
+ * token of the request, and supersededAt: 0 if the caller has seen no value, negated if the grant
+ * ends the freshness of that value. `known`: the epoch and position that the caller knows. A last
+ * key without values is the head of the invalidation clock, if it is on this server: then no
+ * position is granted that the server does not have.
  *
  * Idempotent per token: a client that reconnects before the reply arrives sends the same lease
  * request again and is granted the lease it already holds. Any other call has tokens of its own.
@@ -23,10 +23,11 @@ import { defineScript, ENTRY } from "../define-script.js";
  */
 export const acquire = defineScript({
   name: "acquire",
-  args: ["leaseMs", "graceMs", "notAfter", "epoch", "position"],
+  args: ["leaseMs", "graceMs", "notAfter", "known"],
   lua: `${ENTRY}
 if tonumber(notAfter) > 0 and now > tonumber(notAfter) then return 'expired' end
-local count = (#ARGV - first + 1) / 3
+local requests, epoch, position = ARGV[first], struct.unpack('<c8c8', known)
+local count = #requests / 32
 if #KEYS > count then
   local head = redis.pcall('GETRANGE', KEYS[#KEYS], '8', '23')
   if type(head) == 'table' or #head ~= 16 or string.sub(head, 1, 8) ~= epoch then return 'expired' end
@@ -44,7 +45,7 @@ local function grantOn(key, flags, gen, token, leasePosition)
   local remainingMs = redis.call('PTTL', key)
   if remainingMs >= 0 and remainingMs < tonumber(ttlMs) then redis.call('PEXPIRE', key, ttlMs) end
 end
-local function acquireExisting(key, oldest, token, superseded)
+local function acquireExisting(key, oldest, token, supersededAt)
   local state, flags, origin, gen, holder, untilAt, freshUntilAt, grantedAt, leasePosition = readEntry(key)
   local isActive = untilAt and untilAt > now
   local function granted()
@@ -54,7 +55,7 @@ local function acquireExisting(key, oldest, token, superseded)
     return { 'granted', named, string.format('%.17g', math.max(now, earliestAt)), leasePosition or position }
   end
   if state == 'unknown' then return { 'unknown-format' } end
-  if not state or string.sub(origin, 1, 8) ~= epoch or struct.unpack('<d', origin, 9) < struct.unpack('<d', oldest)
+  if not state or string.sub(origin, 1, 8) ~= epoch or struct.unpack('<d', origin, 9) < oldest
     or ((state == 'F' or state == 'X') and not isActive) then
     redis.call('SET', key, pendingEntry(token), 'PX', ttlMs)
     gen, leasePosition = nil, nil
@@ -62,7 +63,7 @@ local function acquireExisting(key, oldest, token, superseded)
   end
   if state == 'F' then return { 'failed', redis.call('GETRANGE', key, '28', '-1') } end
   if state == 'X' then return { 'uncacheable' } end
-  local supersededAt, isFresh = tonumber(superseded) or 0, state == 'V' and now < freshUntilAt
+  local isFresh = state == 'V' and now < freshUntilAt
   if isFresh and grantedAt > math.abs(supersededAt) then return { 'value', redis.call('GET', key), tostring(now) } end
   if isActive and holder ~= token then
     if flags % 2 == 0 then redis.call('SETRANGE', key, '3', string.char(flags + 1)) end
@@ -74,11 +75,10 @@ local function acquireExisting(key, oldest, token, superseded)
 end
 local replies = {}
 for i = 1, count do
-  local key, at = KEYS[i], first + 3 * (i - 1)
-  local oldest, token, superseded = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local begun = superseded == '' and redis.pcall('SET', key, pendingEntry(token), 'PX', ttlMs, 'NX')
+  local key, oldest, token, supersededAt = KEYS[i], struct.unpack('<dc16d', requests, 32 * i - 31)
+  local begun = supersededAt == 0 and redis.pcall('SET', key, pendingEntry(token), 'PX', ttlMs, 'NX')
   if begun and begun.ok then replies[i] = begunAt .. position
-  else replies[i] = acquireExisting(key, oldest, token, superseded) end
+  else replies[i] = acquireExisting(key, oldest, token, supersededAt) end
 end
 return replies`,
 });

@@ -2,30 +2,31 @@ import { defineScript, ENTRY } from "../define-script.js";
 
 /**
  * Stores values whose lease chain is still alive: rows 10 and 11 of PROTOCOL.md. Each key is
- * decided on its own; one that is refused does not affect the others. Each key is followed by gen,
- * dropAt (`never`: no expiry), and the bytes of the new entry before and after its epoch and
- * position, which are those of the lease. Returns 1 for each value that is stored, 0 for a refused
- * one, and -1 for one that has expired. Idempotent in effect: the first run ends the lease chain,
- * so a second is refused.
+ * decided on its own; one that is refused does not affect the others. Values of a key: gen, dropAt
+ * (infinite: no expiry), the length of the body, and the new entry, whose epoch and position become
+ * those of the lease. Returns 1 for each value that is stored, 0 for a refused one, and -1 for one
+ * that has expired. Idempotent in effect: the first run ends the lease chain, so a second is
+ * refused.
  */
 export const storeValues = defineScript({
   name: "store-values",
   args: ["wakeChannel"],
-  perKey: 4,
   lua: `${ENTRY}
-local replies = {}
+local replies, values, at = {}, ARGV[first], 1
 for i, key in ipairs(KEYS) do
-  local at = first + 4 * (i - 1)
+  local expected, dropAt, length, start, restAt = struct.unpack('<c16ddc4', values, at)
+  local rest = string.sub(values, restAt + 16, restAt + 35 + length)
+  at = restAt + 36 + length
   local _, flags, origin, gen, _, _, _, _, leasePosition = readEntry(key)
-  local remainingMs = ARGV[at + 1] ~= 'never' and ARGV[at + 1] - now
-  if not gen or gen ~= ARGV[at] then replies[i] = 0
-  elseif remainingMs and remainingMs <= 0 then
+  local remainingMs = dropAt - now
+  if not gen or gen ~= expected then replies[i] = 0
+  elseif remainingMs <= 0 then
     redis.call('DEL', key)
     wakeWaiters(wakeChannel, key, flags, gen)
     replies[i] = -1
   else
-    local entry = ARGV[at + 2] .. originOfLease(origin, leasePosition) .. ARGV[at + 3]
-    if remainingMs then redis.call('SET', key, entry, 'PX', remainingMs) else redis.call('SET', key, entry) end
+    local entry = start .. originOfLease(origin, leasePosition) .. rest
+    if dropAt == math.huge then redis.call('SET', key, entry) else redis.call('SET', key, entry, 'PX', remainingMs) end
     wakeWaiters(wakeChannel, key, flags, gen, entry)
     replies[i] = 1
   end
