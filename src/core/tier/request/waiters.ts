@@ -10,11 +10,11 @@ export class Waiters {
   /** Whether everybody who waited has left. Remains true even if another caller is added. */
   isGone = false;
   /** Those that can leave. A group of others is one of them, which leaves when they are gone. */
-  readonly #leaving = new Set<{ readonly count: number }>();
+  #leaving: Set<{ readonly count: number }> | undefined;
   #staying = 0;
   #hasEnded = false;
   #cancels: Cancel[] = [];
-  readonly #onGone = new Set<() => void>();
+  #onGone: Set<() => void> | undefined;
   #onOver: (() => void)[] = [];
   #isOver = false;
   #controller: AbortController | undefined = undefined;
@@ -42,7 +42,7 @@ export class Waiters {
 
   /** How many wait. Those that come after one that never leaves count until the end. */
   get count(): number {
-    return this.#hasEnded ? 0 : [...this.#leaving].reduce((sum, { count }) => sum + count, this.#staying);
+    return this.#hasEnded ? 0 : [...(this.#leaving ?? [])].reduce((sum, { count }) => sum + count, this.#staying);
   }
 
   /** Aborts when the waiters are gone, or the time is over. Made on first use: few need it. */
@@ -67,10 +67,11 @@ export class Waiters {
   }
 
   #add(member: { readonly count: number }, listen: (leave: Cancel) => Cancel): Cancel {
-    this.#leaving.add(member);
+    this.#leaving ??= new Set();
+    const leaving = this.#leaving.add(member);
     this.#cancelLinger?.();
     const leave = (): void => {
-      if (!this.#leaving.delete(member) || this.#leaving.size > 0 || !this.#canGo) return;
+      if (!leaving.delete(member) || leaving.size > 0 || !this.#canGo) return;
       if (this.linger === undefined) this.#go();
       else this.#cancelLinger = this.linger(() => this.#go());
     };
@@ -84,7 +85,7 @@ export class Waiters {
 
   #go(): void {
     this.isGone = true;
-    const callbacks = [...this.#onGone];
+    const callbacks = [...(this.#onGone ?? [])];
     this.endWait();
     this.expire();
     for (const callback of callbacks) callback();
@@ -92,9 +93,10 @@ export class Waiters {
 
   /** Calls back once the waiters are gone; at once if they are. */
   onGone(callback: () => void): Cancel {
+    this.#onGone ??= new Set();
     if (this.isGone) callback();
     else this.#onGone.add(callback);
-    return () => void this.#onGone.delete(callback);
+    return () => void this.#onGone?.delete(callback);
   }
 
   /** Calls back when the signal aborts, until the load ends. What the load reads may go on. */
@@ -121,7 +123,7 @@ export class Waiters {
     this.#hasEnded = true;
     this.#cancelLinger?.();
     for (const cancel of this.#cancels.splice(0)) cancel();
-    this.#onGone.clear();
+    this.#onGone = undefined;
   }
 }
 
