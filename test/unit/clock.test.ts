@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { FakeClock } from "@graphql-cached/testing";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { systemClock, within, withinParts } from "../../src/core/base/clock.js";
+import { SharedTimers, systemClock, within, withinParts } from "../../src/core/base/clock.js";
 
 it("a time limit whose result cannot be made rejects, and throws nothing at the timer", async () => {
   const clock = new FakeClock();
@@ -147,4 +147,51 @@ it("a timer runs outside of the asynchronous context of the request that has sta
       new Promise((resolve) => systemClock.after(0, () => resolve(nextTimer().then((of) => [session.getStore(), of])))),
   );
   expect(seen).toEqual([undefined, undefined]);
+});
+
+/** Shared timers on a fake clock, with the number of timers that were started and cancelled. */
+function shared() {
+  const clock = new FakeClock();
+  const count = { started: 0, cancelled: 0 };
+  const timers = new SharedTimers({
+    after(delayMs, fn) {
+      count.started++;
+      const cancel = clock.after(delayMs, fn);
+      return () => {
+        count.cancelled++;
+        cancel();
+      };
+    },
+  });
+  return { clock, count, timers };
+}
+
+it("has one timer for all that begin in one job and last as long, and calls each of them", async () => {
+  const { clock, count, timers } = shared();
+  const called: string[] = [];
+  for (const name of ["a", "b"]) timers.after(100, () => called.push(name));
+  timers.after(200, () => called.push("longer"));
+  await settle();
+  timers.after(100, () => called.push("later"));
+  expect(count.started).toBe(3);
+  await clock.advance(100);
+  expect(called).toEqual(["a", "b", "later"]);
+  await clock.advance(100);
+  expect(called).toEqual(["a", "b", "later", "longer"]);
+});
+
+it("calls nothing that was cancelled, and cancels a shared timer with the last that share it", async () => {
+  const { clock, count, timers } = shared();
+  const called: string[] = [];
+  const [cancelFirst] = ["a", "b"].map((name) => timers.after(100, () => called.push(name)));
+  cancelFirst?.();
+  expect(count.cancelled).toBe(0);
+  await clock.advance(100);
+  expect(called).toEqual(["b"]);
+  timers.after(100, () => called.push("c"))();
+  expect(count.cancelled).toBe(1);
+  // In the same job: not by the timer that was cancelled.
+  timers.after(100, () => called.push("d"));
+  await clock.advance(100);
+  expect(called).toEqual(["b", "d"]);
 });
