@@ -83,7 +83,8 @@ describe("stored responses", () => {
       report,
       key,
     ) {
-      add.call(this, coordinate, { ...report, isPrivate: false }, key);
+      const subjects = "subjects" in report ? report.subjects : [];
+      add.call(this, coordinate, { ...report, subjects, isPrivate: false }, key);
     });
     const { plan } = OperationPlanner.prototype;
     vi.spyOn(OperationPlanner.prototype, "plan").mockImplementation(function (this: OperationPlanner, ...args) {
