@@ -86,7 +86,7 @@ async function workOf(schema: GraphQLSchema, { source, variables = {}, rules }: 
   const body = JSON.stringify({ query: source, variables });
   const allObjects = { includeObjectsCollectedByMajorGC: true, includeObjectsCollectedByMinorGC: true };
   await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
-  await session.post("HeapProfiler.startSampling", { samplingInterval: 4_096, ...allObjects });
+  await session.post("HeapProfiler.startSampling", { samplingInterval: 32_768, ...allObjects });
   const request = JSON.parse(body) as { readonly query: string; readonly variables: Readonly<Record<string, unknown>> };
   const document = parse(request.query);
   const invalid = validate(schema, document, rules);
