@@ -38,7 +38,7 @@ describe("stored responses", () => {
 
   const CONTROL = 400;
   const differ = async (prepare?: (process: Process) => void): Promise<void> => {
-    const { differing } = await differences(7, CONTROL, prepare, undefined, true);
+    const { differing } = await differences(8, CONTROL, prepare, undefined, true);
     expect(differing).toBeGreaterThan(0);
   };
   it.each([
