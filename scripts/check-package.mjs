@@ -55,8 +55,9 @@ function checkSize(tarball) {
 
 /** Runs the linters of packages on a tarball. `withoutTypes`: what it exports that is no code. */
 export function lintPackage(tarball, withoutTypes) {
-  console.log(run("npx", ["--no-install", "publint", "run", tarball, "--strict"], ROOT));
-  console.log(run("npx", ["--no-install", "attw", tarball, "--exclude-entrypoints", ...withoutTypes], ROOT));
+  const bin = join(ROOT, "node_modules/.bin");
+  console.log(run(join(bin, "publint"), ["run", tarball, "--strict"], ROOT));
+  console.log(run(join(bin, "attw"), [tarball, "--exclude-entrypoints", ...withoutTypes], ROOT));
 }
 
 /** A user's first program: the second of two requests is a hit. Prints the version of graphql and the outcomes. */
@@ -184,7 +185,7 @@ function checkTypes(entryPoints, hasApollo, project, env) {
     }),
   );
   const options = ["--module", "nodenext", "--target", "es2022", "--strict", "--skipLibCheck", "false", "--noEmit"];
-  run("npx", ["--no-install", "tsc", ...options, "--types", "node", ...files], project, env);
+  run("node_modules/.bin/tsc", [...options, "--types", "node", ...files], project, env);
 }
 
 /** A program with each client that the store takes. There is no server, so that its requests get their values from the source. */
