@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig, type TestProjectInlineConfiguration, type ViteUserConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import packageJson from "./package.json" with { type: "json" };
 
 const source = (file: string): string => fileURLToPath(new URL(`./src/${file}`, import.meta.url));
@@ -20,6 +21,29 @@ const entryPoints = Object.entries(packageJson.exports).flatMap(([name, target])
 const SLOW = ["test/**/*.slow.test.ts", "packages/*/test/**/*.slow.test.ts"];
 /** Files that count the work of their process, or need a heap without the garbage of other files. */
 const ALONE = ["test/**/ten-thousand-keys.test.ts", "test/behaviour/p13-limits/worst-requests.test.ts"];
+
+/** Files that take longest. They start first, so that none of them runs alone in the end. */
+const LONGEST = [
+  "test/conformance/stores.test.ts",
+  "test/docs/docs.test.ts",
+  "test/redis/cluster-clock.test.ts",
+  "test/behaviour/p13-limits/worst-requests.test.ts",
+  "examples/marquee/demo.test.ts",
+  "test/behaviour/p2-no-stale-store/invalidations.test.ts",
+  "packages/memcached/test/conformance.test.ts",
+  "test/redis/client-options.test.ts",
+  "test/redis/credentials.test.ts",
+  "test/redis/processes.test.ts",
+];
+
+/** Vitest sorts by durations of earlier runs, which a new checkout does not have. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLongest = ({ moduleId }: TestSpecification): boolean => LONGEST.some((path) => moduleId.endsWith(path));
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isLongest), ...sorted.filter((file) => !isLongest(file))];
+  }
+}
 
 const project = (name: string, test: ViteUserConfig["test"]): TestProjectInlineConfiguration => ({
   extends: true,
@@ -59,10 +83,12 @@ const config: ViteUserConfig = defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 30_000 } },
+    sequence: { sequencer: LongestFirst },
     pool: "forks",
     // Test files share processes, so that each process imports the sources once. Modules have no state.
     isolate: false,
-    maxWorkers: 3,
+    // More than cores: many tests wait for servers.
+    maxWorkers: 4,
   },
 });
 
