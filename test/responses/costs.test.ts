@@ -1,3 +1,4 @@
+import { HeaderMap } from "@apollo/server";
 import { gate, settle } from "@graphql-cached/testing";
 import { GraphQLObjectType, parse, validate } from "graphql";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -187,7 +188,8 @@ it("Apollo Server copies no data of responses that are not stored", async () => 
   const big = { toJSON: () => ++copies };
   const site = openSite({ typeDefs, resolvers: { Query: { big: () => big } }, knowsOperations: false });
   // The first request of an operation.
-  await askApollo(apolloOf(site), "{ big }");
+  const http = { method: "POST", headers: new HeaderMap(), search: "", body: {} };
+  await askApollo(apolloOf(site), "{ big }", {}, { http });
   expect(copies).toBe(0);
 });
 

@@ -2,7 +2,7 @@ import { inspect, types } from "node:util";
 import { HeaderMap } from "@apollo/server";
 import { FakeClock, settle } from "@graphql-cached/testing";
 import fc from "fast-check";
-import { GraphQLScalarType } from "graphql";
+import { GraphQLScalarType, parse } from "graphql";
 import { type CacheOptions, memoryStore, type ResponsesOptions } from "graphql-cached";
 import { stringifyResult } from "graphql-cached/apollo";
 import type { Reading } from "graphql-cached/store";
@@ -299,6 +299,22 @@ describe("GraphQL Yoga", () => {
     expect(await countConversions(send)).toBe(0);
   });
 });
+
+it.each(["envelop", "cache.execute"])(
+  "%s without HTTP answers with the JSON of what scalars return, whether it is executed, stored or served",
+  async (name) => {
+    const typeDefs = "scalar Any type Query { any: Any @cacheControl(maxAge: 600) }";
+    const site = openSite({ typeDefs, resolvers: { Query: { any: () => new Date(0) } } });
+    const { schema, cache } = site;
+    const enveloped = yogaOf(site).getEnveloped({} as never) as { execute(args: object): Promise<{ data?: unknown }> };
+    for (let time = 0; time < 4; time++) {
+      const args = { schema, document: parse("{ any }"), contextValue: {} };
+      const { data } = await (name === "envelop" ? enveloped.execute(args) : cache.execute(args, {}));
+      expect(data).toEqual({ any: "1970-01-01T00:00:00.000Z" });
+      await settle();
+    }
+  },
+);
 
 describe("cache.execute", () => {
   it("gives each of several readers of one tick its own data", async () => {

@@ -43,6 +43,18 @@ describe.each(SERVERS)("what is stored on %s", (server) => {
     expect(executions).toHaveLength(2);
   });
 
+  it("answers with the JSON of what scalars return, whether it is executed, shared, stored or served", async () => {
+    const value = { at: new Date(0), zero: -0, none: Number.NaN, list: [1, undefined], text: "x" };
+    const typeDefs = "scalar Any type Query { any: Any @cacheControl(maxAge: 600) other: Any }";
+    const resolvers = { Query: { any: () => value, other: () => value } };
+    const { ask } = openSite({ typeDefs, resolvers, server, knowsOperations: false });
+    const asks = (): Promise<unknown>[] =>
+      ["{ any }", "{ any }", "{ other: any }", "{ any: other }"].map((query) => ask(query));
+    const answers = [await Promise.all(asks()), await Promise.all(asks()), await Promise.all(asks())].flat();
+    const json = { at: "1970-01-01T00:00:00.000Z", zero: 0, none: null, list: [1, null], text: "x" };
+    for (const answer of answers) expect(Object.values((answer as { data: object }).data)).toStrictEqual([json]);
+  });
+
   it("serves what another process has stored at the first request", async () => {
     const clock = new FakeClock();
     const shared = { knowsOperations: false, store: memoryStore({ clock }), clock };

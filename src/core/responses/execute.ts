@@ -29,7 +29,7 @@ export class ResponseCaches {
     const { schema, document, operationName, variableValues: variables, contextValue: context } = args;
     if (responses === undefined || !isOrdinary(args) || typeof context !== "object" || context === null)
       return execute(args);
-    const run = (): ReturnType<typeof execute> => execute(args);
+    const run = async (): Promise<ExecutionResult> => responses.inProcess(args, await execute(args));
     const { tags } = options;
     const operation = { schema, document, operationName, variables, context, execute: run, ...(tags && { tags }) };
     const { requestStates } = this.parts;

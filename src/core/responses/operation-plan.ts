@@ -12,6 +12,8 @@ import {
   getOperationAST,
   isCompositeType,
   isObjectType,
+  isScalarType,
+  isSpecifiedScalarType,
   Kind,
   type OperationDefinitionNode,
   print,
@@ -50,6 +52,8 @@ export interface OperationPlan {
   readonly isAllCached: boolean;
   /** The paths into the context in the keys of these fields, and in their tags. */
   readonly contextPaths: readonly Path[];
+  /** Whether its data can have values that JSON changes, such as a Date. */
+  readonly hasOwnScalars: boolean;
 }
 
 export class OperationPlanner {
@@ -103,6 +107,7 @@ class PlanBuilder {
     isPrivate: false,
     isPublic: true,
     isAllCached: true,
+    hasOwnScalars: false,
     coordinates: new Set<string>(),
     contextPaths: new Map<string, Path>(),
   };
@@ -201,6 +206,7 @@ class PlanBuilder {
     sum.isPrivate ||= its.isPrivate;
     sum.isPublic &&= isPublic;
     sum.isAllCached &&= rule !== undefined || isPart;
+    sum.hasOwnScalars ||= isScalarType(returned) && !isSpecifiedScalarType(returned);
     if (rule !== undefined) this.#addRule(rule);
     if (!isCompositeType(returned)) return undefined;
     if (field.name === "_entities") this.#addReferences(returned);

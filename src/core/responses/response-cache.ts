@@ -1,4 +1,4 @@
-import type { GraphQLSchema } from "graphql";
+import type { ExecutionArgs, GraphQLSchema } from "graphql";
 import { attempt } from "../base/built-in.js";
 import { getOrMake } from "../base/multimap.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
@@ -13,6 +13,7 @@ import type { ResolvedResponses } from "./options.js";
 import { type Begun, executeUnstored, type Operation, type ResponseAge } from "./response-execution.js";
 import { type Owner, reportStart, responseKey, shapeOf } from "./response-key.js";
 import { type Asked, ResponseRequest, type ResponsesParts } from "./response-request.js";
+import { asStored } from "./stored-response.js";
 
 /**
  * Whole responses as entries of the cache. The load of a response is its execution by the server:
@@ -71,6 +72,14 @@ export class ResponseCache {
   ageOf(operation: Operation): ResponseAge | undefined {
     const { ownMaxAge = 0, isPrivate = false } = this.planner.plan(operation) ?? {};
     return ownMaxAge === 0 ? undefined : { maxAge: ownMaxAge, isPrivate };
+  }
+
+  /** An executed result that stays in the process, where others are served what is stored of it. */
+  inProcess<Result extends object>(
+    operation: Pick<ExecutionArgs, "schema" | "document" | "operationName">,
+    result: Result,
+  ): Result {
+    return attempt(() => this.planner.plan(operation)?.hasOwnScalars) === true ? asStored(result) : result;
   }
 
   #begin(operation: Operation, observer: Observer | undefined): Promise<Begun> | undefined {

@@ -106,6 +106,10 @@ function isUnread(result: object): boolean {
   return get !== undefined && UNREAD.has(get);
 }
 
+/** A result as it is once stored. What JSON cannot write never is, and stays as it is. */
+export const asStored = <Result extends { readonly data?: unknown }>(result: Result): Result =>
+  attempt(() => ({ ...result, data: JSON.parse(JSON.stringify(result.data)) })) ?? result;
+
 export const dataTextOf = (data: unknown): string | undefined => attempt(() => JSON.stringify(data ?? null));
 
 /**

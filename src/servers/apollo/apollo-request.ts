@@ -168,6 +168,10 @@ export class ApolloRequest<Context extends BaseContext> implements GraphQLReques
     const { body } = response;
     // The other fields of a response in parts are still to be executed.
     if (body?.kind !== "single") return;
+    if (responses !== undefined && http === undefined && !this.#isServed) {
+      const operation = context as GraphQLRequestContextResponseForOperation<Context>;
+      body.singleResult = responses.inProcess(operation, body.singleResult);
+    }
     for (const execution of this.#executions) execution.clear();
     responses?.ended(this.context);
     if (this.#added === undefined) return;
@@ -225,7 +229,7 @@ function watchResult({ response }: Asked): () => ExecutedResponse | undefined {
   return () => executed;
 }
 
-/** Data that is not JSON is not stored. */
+/** Data that JSON cannot write is not stored. */
 function copyOfData(data: unknown): unknown {
   const text = dataTextOf(data);
   return text === undefined ? data : JSON.parse(text);

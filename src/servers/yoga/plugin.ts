@@ -72,25 +72,31 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       const context = args.contextValue as YogaContext | null | undefined;
       const trace = context == null ? undefined : traceOf(parts, context, requestedTrace(context.params?.extensions));
       const executeWith = async (given: Execution["args"], atEdge: EdgeResponse | undefined): Promise<unknown> => {
-        const operation = operationOf(given, () => executeFn?.(given));
+        // Not later: what is read of the context is a part of the response then.
+        const own = given.contextValue as YogaContext | null | undefined;
+        const request = own?.request ?? own;
+        const run = async (): Promise<unknown> => {
+          const result = await executeFn?.(given);
+          if (responses === undefined || operation === undefined || isHttpRequest(request)) return result;
+          return isSingle(result) ? responses.inProcess(operation, result) : result;
+        };
+        const operation = operationOf(given, run);
         if (operation === undefined) return executeFn?.(given);
         const observer = trace instanceof TraceRecorder ? trace : undefined;
         const execute = async (execution?: ResponseExecution): Promise<unknown> => {
-          if (atEdge === undefined) return executeFn?.(given);
+          if (atEdge === undefined) return run();
           const stop = atEdge.execute(operation, observer, execution);
           try {
-            const result = await executeFn?.(given);
+            const result = await run();
             if (isSingle(result)) atEdge.executed(result);
             return result;
           } finally {
             stop();
           }
         };
-        // Not later: what is read of the context is a part of the response then.
-        const request = (operation.context as YogaContext).request ?? operation.context;
         const begun = await responses?.begin(operation, observer);
         if (responses === undefined || begun === undefined) return execute();
-        if (begun.kind === "served" ? begun.isPrivate : begun.execution.isPrivate) ofCallers.add(request);
+        if (begun.kind === "served" ? begun.isPrivate : begun.execution.isPrivate) ofCallers.add(request as object);
         if (begun.kind === "execute")
           return endWith(
             begun.execution,
