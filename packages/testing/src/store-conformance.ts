@@ -394,6 +394,24 @@ const storeRules: Rules = {
     const requests = all.map((one, nth) => one.storeRequest(grants[nth] as Granted));
     deepStrictEqual(await t.store.storeValues(requests), ["stored", "refused", "stored"]);
   },
+  "stores values, and shares failures, of any length in one call": async (t) => {
+    const lengths = [0, 9_000, 1, 512, 513, 20_000];
+    const bodyOf = (length: number): Buffer => Buffer.alloc(length, `a body of ${length} bytes, `);
+    const [values, ends]: [StoreRequest[], Release[]] = [[], []];
+    for (const length of lengths) {
+      const one = t.at(String(length));
+      values.push(one.storeRequest(await one.grant(), { freshMs: 0, body: bodyOf(length) }));
+    }
+    deepStrictEqual(new Set(await t.store.storeValues(values)), new Set(["stored"]));
+    for (const { key, body } of values) {
+      const one = new TestedKey(t.subject, key);
+      isBody((await one.entry())?.body, Buffer.from(body));
+      const { token } = await one.grant();
+      ends.push({ key, token, outcome: "gone", holdMs: 5_000, body: Buffer.from(body).reverse() });
+    }
+    deepStrictEqual(new Set(await t.store.release(ends)), new Set([true]));
+    for (const { key, body } of ends) isBody((await new TestedKey(t.subject, key).entry())?.body, Buffer.from(body));
+  },
   "refuses a second store under the same lease": async (t) => {
     const grant = await t.acquireAndStore();
     strictEqual(await t.storeValue(grant), "refused");

@@ -2,7 +2,7 @@ import { groupBy } from "../../core/base/multimap.js";
 import { asError, throwIfAllFailed } from "../../core/store/answers.js";
 import { type BytePart, bytesOf } from "../../core/store/entry-layout.js";
 import type { ClientPort, ClusterNodes, Command } from "./client-port.js";
-import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
+import { MAX_PACKED_BYTES, type Script, type ScriptArgument, type ScriptArguments } from "./define-script.js";
 import { markMissingRight } from "./replies.js";
 
 /**
@@ -127,7 +127,7 @@ export interface ScriptRun<Args extends readonly string[]> {
   readonly script: Script<Args>;
   readonly keys: readonly string[];
   readonly argsOf: (node: string) => ScriptArguments<Args>;
-  /** Of each key. Those of a call are one argument: clients take long to write many Buffers. */
+  /** Of each key. Those of a call are one argument: clients are slow to write many Buffers. */
   readonly values?: readonly (readonly BytePart[])[];
   /** Keys that follow those of each call. */
   readonly moreKeys?: readonly string[];
@@ -141,11 +141,14 @@ export const runScript = <Args extends readonly string[]>(
   sendByNode(port, keys, ({ node, calls }) => {
     const scriptCalls = calls.map((indexes): ScriptCall => {
       const names = indexes.map((index) => keys[index] as string);
-      const ofKeys = values && [bytesOf(indexes.flatMap((index) => values[index] ?? []))];
+      const parts = values && indexes.flatMap((index) => values[index] ?? []);
+      const ofKeys = parts && [bytesOf(parts.filter((part) => !isLarge(part))), ...parts.filter(isLarge)];
       return { script: script as never, args: script.argumentsFor(names, argsOf(node), ofKeys, moreKeys) };
     });
     return sendScripts(port, scriptCalls);
   });
+
+const isLarge = (part: BytePart): part is Buffer => typeof part === "object" && part.length > MAX_PACKED_BYTES;
 
 const SLOTS = 16_384;
 

@@ -130,7 +130,7 @@ function storeOn(port: ClientPort, clock: Clock): Store {
         const { gen, grantedAt, ttlMs, body } = request;
         // Redis takes no parts of a millisecond. What is dropped at 0 is not stored.
         const dropAt = ttlMs === undefined ? Infinity : ttlMs === 0 ? 0 : Math.floor(grantedAt + ttlMs);
-        return [gen, dropAt, body.length, ...entryParts(newValue(request))];
+        return [gen, dropAt, body.length, ...entryParts(newValue(request)).toSpliced(1, 2)];
       });
       const keys = requests.map(keyOf);
       const replies = await runScript(port, { script: storeValues, keys, argsOf: channel, values });

@@ -34,9 +34,8 @@ if #KEYS > count then
   if struct.unpack('<d', head, 9) < struct.unpack('<d', position) then position = string.sub(head, 9) end
 end
 local begunAt, endsAt, ttlMs = struct.pack('>I8', micros), struct.pack('<d', now + leaseMs), string.format('%d', leaseMs + graceMs)
-local function pendingEntry(token)
-  return 'g\\3P\\0' .. epoch .. position .. begunAt .. string.sub(token, 1, 8) .. token .. endsAt .. position
-end
+local pendingStart, pendingEnd, begunReply = 'g\\3P\\0' .. epoch .. position .. begunAt, endsAt .. position, begunAt .. position
+local function pendingEntry(token) return pendingStart .. string.sub(token, 1, 8) .. token .. pendingEnd end
 local function grantOn(key, flags, gen, token, leasePosition)
   local lease = (gen or begunAt .. string.sub(token, 1, 8)) .. token .. endsAt .. leasePosition
   local length = redis.call('STRLEN', key)
@@ -50,7 +49,7 @@ local function acquireExisting(key, oldest, token, supersededAt)
   local isActive = untilAt and untilAt > now
   local function granted()
     local earliestAt = (grantedAt or 0) + 1 / 1024
-    if not gen and now >= earliestAt then return begunAt .. position end
+    if not gen and now >= earliestAt then return begunReply end
     local named = gen or begunAt .. string.sub(token, 1, 8)
     return { 'granted', named, string.format('%.17g', math.max(now, earliestAt)), leasePosition or position }
   end
@@ -77,7 +76,7 @@ local replies = {}
 for i = 1, count do
   local key, oldest, token, supersededAt = KEYS[i], struct.unpack('<dc16d', requests, 32 * i - 31)
   local begun = supersededAt == 0 and redis.pcall('SET', key, pendingEntry(token), 'PX', ttlMs, 'NX')
-  if begun and begun.ok then replies[i] = begunAt .. position
+  if begun and begun.ok then replies[i] = begunReply
   else replies[i] = acquireExisting(key, oldest, token, supersededAt) end
 end
 return replies`,

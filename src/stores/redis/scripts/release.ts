@@ -12,8 +12,9 @@ export const release = defineScript({
   lua: `${ENTRY}
 local replies, at = {}, 1
 for i, key in ipairs(KEYS) do
-  local expected, outcome, holdMs, body
-  expected, outcome, holdMs, body, at = struct.unpack('<c16c1ddc0', ARGV[first], at)
+  local expected, outcome, holdMs, length, bodyStartsAt = struct.unpack('<c16c1dd', ARGV[first], at)
+  local body
+  body, at = bodyAt(bodyStartsAt, length)
   local state, flags, origin, gen, token, _, freshUntilAt, _, leasePosition = readEntry(key)
   local result
   replies[i] = 0

@@ -3,20 +3,20 @@ import { defineScript, ENTRY } from "../define-script.js";
 /**
  * Stores values whose lease chain is still alive: rows 10 and 11 of PROTOCOL.md. Each key is
  * decided on its own; one that is refused does not affect the others. Values of a key: gen, dropAt
- * (infinite: no expiry), the length of the body, and the new entry, whose epoch and position become
- * those of the lease. Returns 1 for each value that is stored, 0 for a refused one, and -1 for one
- * that has expired. Idempotent in effect: the first run ends the lease chain, so a second is
- * refused.
+ * (infinite: no expiry), the length of the body, and the new entry without its epoch and position,
+ * which are those of the lease. Returns 1 for each value that is stored, 0 for a refused one, and
+ * -1 for one that has expired. Idempotent in effect: the first run ends the lease chain, so a
+ * second is refused.
  */
 export const storeValues = defineScript({
   name: "store-values",
   args: ["wakeChannel"],
   lua: `${ENTRY}
-local replies, values, at = {}, ARGV[first], 1
+local replies, at = {}, 1
 for i, key in ipairs(KEYS) do
-  local expected, dropAt, length, start, restAt = struct.unpack('<c16ddc4', values, at)
-  local rest = string.sub(values, restAt + 16, restAt + 35 + length)
-  at = restAt + 36 + length
+  local expected, dropAt, length, start, numbers, bodyStartsAt = struct.unpack('<c16ddc4c20', ARGV[first], at)
+  local body
+  body, at = bodyAt(bodyStartsAt, length)
   local _, flags, origin, gen, _, _, _, _, leasePosition = readEntry(key)
   local remainingMs = dropAt - now
   if not gen or gen ~= expected then replies[i] = 0
@@ -25,7 +25,7 @@ for i, key in ipairs(KEYS) do
     wakeWaiters(wakeChannel, key, flags, gen)
     replies[i] = -1
   else
-    local entry = start .. originOfLease(origin, leasePosition) .. rest
+    local entry = start .. originOfLease(origin, leasePosition) .. numbers .. body
     if dropAt == math.huge then redis.call('SET', key, entry) else redis.call('SET', key, entry, 'PX', remainingMs) end
     wakeWaiters(wakeChannel, key, flags, gen, entry)
     replies[i] = 1
