@@ -16,16 +16,18 @@ export class AppliedRules implements SchemaRules {
   readonly sources = new Map<string, object>();
   readonly policies = new Map<string, PolicySettings>();
   readonly objectTags = new Set<string>();
+  readonly privateFields = new Set<string>();
   /** By variant: the paths into the context in the keys of its fields, and in their tags. */
   readonly contextPaths = new Map<string, readonly Path[]>();
   isEmpty = true;
 
-  add({ fields, invalidations, policies, objectTags }: SchemaRules): void {
+  add({ fields, invalidations, policies, objectTags, privateFields }: SchemaRules): void {
     this.isEmpty = false;
     for (const [coordinate, policy] of policies) this.policies.set(coordinate, policy);
     for (const [coordinate, rule] of fields) this.fields.set(coordinate, rule);
     for (const [coordinate, rule] of invalidations) this.invalidations.set(coordinate, rule);
     for (const tag of objectTags) this.objectTags.add(tag);
+    for (const coordinate of privateFields) this.privateFields.add(coordinate);
     for (const { variant, contextPaths } of fields.values()) this.contextPaths.set(variant.id, contextPaths);
   }
 }
@@ -137,4 +139,6 @@ export interface SchemaRules {
   readonly policies: ReadonlyMap<string, PolicySettings>;
   /** The texts of the tags that its objects have in any value, such as `User:{$result.id}`. */
   readonly objectTags: ReadonlySet<string>;
+  /** The coordinates of all PRIVATE fields, cached or not, and of such references. */
+  readonly privateFields: ReadonlySet<string>;
 }

@@ -11,8 +11,10 @@ const typeDefs = /* GraphQL */ `
     cached: Int @cached(maxAge: 60, scope: PUBLIC) @cacheControl(maxAge: 600)
     mine: String @cached(maxAge: 60, scope: PRIVATE) @cacheControl(maxAge: 600, scope: PRIVATE)
     mixed: Mixed @cacheControl(maxAge: 600, scope: PUBLIC)
+    typed: Typed
   }
   type Page @cacheControl(maxAge: 600) { title: String nested: Page }
+  type Typed @cacheControl(maxAge: 600, scope: PUBLIC) { user: String }
   type Mixed { plain: Int own: String @cacheControl(maxAge: 600) }
 `;
 
@@ -32,6 +34,7 @@ function open(server: ServerName, read: Read = () => "Home", { cache, ...options
       cached: running("cached", ({ user }) => (user === undefined ? 0 : 1)),
       mine: running("mine", ({ user }) => user),
       mixed: running("mixed", () => ({ plain: 1 })),
+      typed: running("typed", ({ user }) => ({ user })),
     },
     Page: { title, nested: () => ({}) },
     Mixed: { own: (_: unknown, __: unknown, { user }: Context) => user },
@@ -47,6 +50,15 @@ const PUBLIC = { scope: "PUBLIC" } as const;
 const PRIVATE = { scope: "PRIVATE" } as const;
 
 describe.each(SERVERS)("the scope of responses on %s", (server) => {
+  it.each([PUBLIC, PRIVATE])(
+    "does not take the hint PUBLIC of a type for that of its fields: %j",
+    async (responses) => {
+      const { ask } = open(server, undefined, { responses });
+      for (const user of ["ann", "ann", "bob"])
+        expect((await ask("{ typed { user } }", { user })).data).toEqual({ typed: { user } });
+    },
+  );
+
   it.each<[string, Read]>([
     ["a property", homeOf],
     ["a property, later", async (context: Context) => `Home of ${await Promise.resolve().then(() => context.user)}`],

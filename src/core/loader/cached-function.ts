@@ -50,7 +50,7 @@ export function createCachedFunction<Load extends LoadFunction>(
       ? (_context, { args }) => contextWatch.asIdentity(() => ofCall(...args))
       : ofContext && ((context) => (context === undefined ? undefined : ofContext(context))),
     identifyPlace: ofCall && placeOf(name, FUNCTION),
-    originOf: ({ args, context }) => args.filter((one) => one !== context),
+    originOf: ({ given, context }) => given.filter((one) => one !== context),
     // An empty list stands for the context.
     inputOf: ({ args, context }) => args.map((one) => (one !== undefined && one === context ? [] : [one])),
     idOf(named, worker) {
@@ -93,7 +93,11 @@ class Call {
   readonly keyParts: () => unknown;
 
   /** `isNamed`: it is not made, and may have no context: a job that invalidates has no request. */
-  constructor(given: readonly unknown[], { context: contextOf, key }: Given<unknown>, isNamed = false) {
+  constructor(
+    readonly given: readonly unknown[],
+    { context: contextOf, key }: Given<unknown>,
+    isNamed = false,
+  ) {
     this.args = withoutEnd(given);
     let context: object | undefined;
     try {

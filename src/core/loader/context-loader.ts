@@ -314,6 +314,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
     // The source gets what the key was made of, whatever the caller makes of its object meanwhile.
     const id = typeof given === "object" ? (copyOfInput(given) as Id) : given;
     let hasOtherKey = false;
+    const source = originOf(given);
     const coordinate = options.name;
     const { key, identity } = names;
     // That of the caller now, when it asks.
@@ -344,10 +345,13 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       load: (waiters, result) => {
         // An instance of a class, which cannot be copied, may have another key by now.
         hasOtherKey = typeof id === "object" && !keys.isKeyOf(id, names, this.#variant);
+        // Loaders that are asked with the copy must know whose it is.
+        const from = tier.loads.privateValues.coordinateIn(source, this.context);
+        if (from !== undefined) tier.loads.privateValues.note(id, from, this.context);
         return this.#source(this.#idLoad(id, { waiters, result }));
       },
       excess: () => (hasOtherKey ? changedId(coordinate, options.kind) : undefined),
-      ...(keys.hasOwnKey ? { source: originOf(given), context: this.context } : {}),
+      ...(keys.hasOwnKey ? { source, context: this.context } : {}),
       ending: remembered,
       changed: () => {
         const now = this.#isPrivate ? identityOf(identifyOf(id), this.context) : undefined;
@@ -465,7 +469,7 @@ export interface LoaderMaking<Id, Value, Context> {
   uncached?(context: Context, loader: CachedLoader<Id, Value>, remembers: boolean): OwnLoader<Id, Value>;
   readonly identify: ((context: Context, id: Id) => unknown) | undefined;
   readonly identifyPlace?: string | undefined;
-  /** Returns what a load is made from besides its key, if a function of the user makes that. */
+  /** Returns what a load is made from, of which `id` can have copies. */
   originOf(id: Id): unknown;
   /** Returns plain data from which `idOf` makes the same id in another process. Default: the id. */
   inputOf?(id: Id): unknown;

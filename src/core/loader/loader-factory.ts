@@ -84,7 +84,7 @@ export function defineLoader<Id, Value, Context>(
   };
   loaders.set(name, rule);
   if (names.hasOwnKey && policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true)
-    parts.tier.loads.privateValues.isAsked = true;
+    Object.assign(parts.tier.loads.privateValues, { isAsked: true, isAskedOfIds: true });
   const loaderOf = loaderPerContext(definition);
   const callerOf = (id: Id, context: Context): Identity | undefined => identityOf(identifyOf(id), context);
   parts.requestFactories.set(name, (input, context: Context) => {

@@ -273,13 +273,13 @@ class SchemaFacts {
   #read(coordinate: string, parent: GraphQLObjectType, field: AnyField): FieldFacts {
     const { schema, parts } = this;
     const rule = this.rules.fields.get(coordinate);
-    const { maxAge, scope, inheritMaxAge } = hintOf(field);
+    const { maxAge, inheritMaxAge } = hintOf(field);
     const returned = getNamedType(field.type);
     const isLoaded = parts.resolvers.has(field);
     // Only without a rule: what made it a rule says the rest.
     const declared = rule === undefined ? this.#declaredAt(coordinate, field) : {};
     const ofType = rule === undefined && isLoaded ? this.#declaredAt(returned.name, returned) : {};
-    const { maxAge: ownMaxAge, scope: ownScope } = mergeSettings(declared, ofType);
+    const { maxAge: ownMaxAge } = mergeSettings(declared, ofType);
     const saysPublic = hasPublicHint(field, { scope: "PUBLIC" });
     // A check around a cached field's resolver runs on hits of the field, not of what contains it.
     const isCovered = (): boolean =>
@@ -292,8 +292,8 @@ class SchemaFacts {
       isPrivate:
         (!saysPublic && isCovered()) ||
         hasPrivateHint(schema, parent, field) ||
-        [rule?.policy.scope, ownScope].includes("PRIVATE"),
-      isMarkedPublic: rule?.policy.isDeclaredPublic === true || scope === "PUBLIC",
+        this.rules.privateFields.has(coordinate),
+      isMarkedPublic: rule?.policy.isDeclaredPublic === true || saysPublic,
       // A method of an instance is a resolver.
       hasResolver: parts.hasValueTypes || isLoaded,
       returned,

@@ -65,8 +65,21 @@ const queryFor = (context: Context) => {
 };
 class Own {
   readonly id = "1";
-  constructor(readonly products: Promise<readonly Product[]>) {}
+  constructor(readonly products: unknown) {}
 }
+class Profile {
+  readonly id = "1";
+  constructor(readonly rows: Own) {}
+  get products(): unknown {
+    return this.rows.products;
+  }
+}
+const UNREADABLE = Object.defineProperty({}, "secret", {
+  enumerable: true,
+  get: () => {
+    throw new Error("nobody reads it");
+  },
+});
 type Resolve = (context: Context) => unknown;
 const recommending =
   (resolve: Resolve, others: IResolvers = {}) =>
@@ -95,6 +108,60 @@ const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IRe
     "type Page { title: String shelves: [Shelf!]! } type Shelf { best: Product } extend type Query { recommended: Page @cached(maxAge: 60, scope: PRIVATE) }",
     recommending((context) => ({ shelves: [{ best: productFor(context) }] })),
     { selection: "shelves { best { id reason } }" },
+  ],
+  [
+    "a PRIVATE field that is turned off by maxAge: 0",
+    `extend type Query { ${LIST} @cached(maxAge: 0, scope: PRIVATE) }`,
+    recommending(listed),
+    ROOT,
+  ],
+  [
+    "a PRIVATE field that returns an iterator",
+    OWN,
+    recommending((context) => new Map([["7", productFor(context)]]).values()),
+    ROOT,
+  ],
+  [
+    "an instance that an instance holds, which a PRIVATE field has returned",
+    OF_ME,
+    recommending((context) => new Profile(new Own(listed(context)))),
+    { selection: "products { id reason }" },
+  ],
+  [
+    "a PRIVATE field whose value cannot be read as a whole",
+    OF_ME,
+    recommending((context) => ({ id: "1", products: listed(context), unreadable: UNREADABLE })),
+    { selection: "products { id reason }" },
+  ],
+  [
+    "a PRIVATE field that returns 20,000 objects",
+    OF_ME,
+    recommending((context) => ({
+      id: "1",
+      products: listed(context),
+      others: Array.from({ length: 20_000 }, () => ({})),
+    })),
+    { selection: "products { id reason }" },
+  ],
+  [
+    "a promise-like query in the value of a PRIVATE field",
+    OF_ME,
+    recommending((context) => ({ id: "1", products: queryFor(context) })),
+    { selection: "products { id reason }" },
+  ],
+  [
+    "a method of the value of a PRIVATE field",
+    OF_ME,
+    recommending((context) => ({ id: "1", products: () => listed(context) })),
+    { selection: "products { id reason }" },
+  ],
+  [
+    "a string that a PRIVATE field has returned",
+    "extend type Query { recommended: Line @cached(maxAge: 60, scope: PRIVATE) } type Line { id: ID! product: Product }",
+    recommending((context) => productFor(context).reason, {
+      Line: { product: (reason: unknown) => ({ id: "7", reason: String(reason) }) },
+    }),
+    { selection: "product { id reason }" },
   ],
   ["a PRIVATE field that returns a set", OWN, recommending((context) => new Set([productFor(context)])), ROOT],
   [
@@ -137,6 +204,12 @@ const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IRe
     `directive @cacheControl(scope: CacheControlScope) on OBJECT enum CacheControlScope { PUBLIC PRIVATE }
       type Secret @cacheControl(scope: PRIVATE) { id: ID } union Found = Product | Secret extend type Query { recommended: [Found!]! }`,
     recommending(async (context) => listed(context), { Found: { __resolveType: () => "Product" } }),
+    { selection: "... on Product { id reason }" },
+  ],
+  [
+    "a field that returns a union with a type that is PRIVATE",
+    "type Secret @cached(maxAge: 60, scope: PRIVATE) { id: ID } union Found = Product | Secret extend type Query { secret: Secret recommended: [Found!]! }",
+    recommending(listed, { Found: { __resolveType: () => "Product" } }),
     { selection: "... on Product { id reason }" },
   ],
   [
@@ -260,6 +333,24 @@ describe("a PUBLIC field whose parent came from", () => {
   });
 });
 
+it("a field is PRIVATE by default if a type that it can return is", async () => {
+  const { ask, newLoads } = site(
+    `type Secret @cached(maxAge: 60, scope: PRIVATE) { id: ID reason: String } union Found = Product | Secret
+      extend type Query { secret: Secret found: Found @cached(maxAge: 60) said: Found @cached(maxAge: 60, scope: PUBLIC) }`,
+    {
+      Query: Object.fromEntries(
+        ["found", "said"].map((name) => [name, (_: unknown, __: unknown, context: Context) => productFor(context)]),
+      ) as never,
+      Found: { __resolveType: () => "Secret" },
+    },
+  );
+  for (const userId of ["alice", "bob"])
+    expect(await ask("{ found { ... on Secret { reason } } }", userId)).toContain(`because ${userId} has`);
+  for (const userId of ["alice", "bob"])
+    expect(await ask("{ said { ... on Secret { reason } } }", userId)).toContain("because alice has");
+  expect(newLoads()).toBe(0);
+});
+
 describe("what a mutation has made for its caller", () => {
   const hint =
     "directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE }";
@@ -267,6 +358,10 @@ describe("what a mutation has made for its caller", () => {
     ["of a PRIVATE loader", "recommend: Product"],
     ["of a PRIVATE loader, and invalidates a tag", 'recommend: Product @invalidates(tags: ["Product:1"])'],
     ["by its hint", `recommend: Product @cacheControl(scope: PRIVATE) } ${hint} extend type Query { none: Int`],
+    [
+      "by its type",
+      "recommend: Own } type Own @cached(maxAge: 60, scope: PRIVATE) { reason: String product: Product } extend type Query { own: Own",
+    ],
     [
       "by its hint, and invalidates a tag",
       `recommend: Product @cacheControl(scope: PRIVATE) @invalidates(tags: ["Product:1"]) } ${hint} extend type Query { none: Int`,
@@ -276,7 +371,9 @@ describe("what a mutation has made for its caller", () => {
     const { cache, ask } = site(`type Mutation { ${field} }`, {
       Mutation: {
         recommend: async (_: unknown, __: unknown, context: Context) =>
-          name.startsWith("by its hint") ? productFor(context) : { ...(await profiles(context).load("me")) },
+          name.startsWith("by")
+            ? { ...productFor(context), product: productFor(context) }
+            : { ...(await profiles(context).load("me")) },
       },
     });
     profiles = cache.loader({
@@ -285,7 +382,8 @@ describe("what a mutation has made for its caller", () => {
       scope: "PRIVATE",
       batch: async (ids, context) => ids.map(() => productFor(context)),
     });
-    await ask("mutation { recommend { reason } }", "alice");
+    const selection = name === "by its type" ? "product { reason }" : "reason";
+    await ask(`mutation { recommend { ${selection} } }`, "alice");
     expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
   });
 });
@@ -336,6 +434,97 @@ describe("a PUBLIC loader whose key is not all of its id", () => {
       expect(answer).toContain(`"long":"because ${userId} has`);
       expect(answer).toContain(`"said":"because alice has`);
     }
+  });
+});
+
+type Say = (product: Product, context: Context) => unknown;
+/** How what is made of a product for its reader gets to know it, by what is asked for that. */
+const ASKING: readonly (readonly [string, (cache: Cache<Context>) => Say])[] = [
+  [
+    "a loader that asks another one with its ids",
+    (cache) => {
+      const batch = async (products: readonly Product[]) => products.map(({ reason }) => reason);
+      const details = cache.loader({ name: "Detail", maxAge: 60, batch, cacheKeyFn: ({ id }: Product) => id });
+      const outer = cache.loader({
+        name: "Outer",
+        maxAge: 60,
+        batch: (products: readonly Product[], context: Context) => details(context).loadMany(products),
+        cacheKeyFn: ({ id }) => id,
+      });
+      return (product, context) => outer(context).load(product);
+    },
+  ],
+  [
+    "a loader that asks another one with parts of its ids",
+    (cache) => {
+      const batch = async (products: readonly Product[]) => products.map(({ reason }) => reason);
+      const details = cache.loader({ name: "Detail", maxAge: 60, batch, cacheKeyFn: ({ id }: Product) => id });
+      const outer = cache.loader({
+        name: "Outer",
+        maxAge: 60,
+        batch: (ids: readonly { product: Product }[], context: Context) =>
+          details(context).loadMany(ids.map(({ product }) => product)),
+        cacheKeyFn: ({ product }) => product.id,
+      });
+      return (product, context) => outer(context).load({ product });
+    },
+  ],
+  [
+    "a function that calls another one with its argument",
+    (cache) => {
+      const key = ({ id }: Product) => id;
+      const inner = cache.wrap({ name: "inner", maxAge: 60, load: async ({ reason }: Product) => reason, key });
+      const outer = cache.wrap({ name: "outer", maxAge: 60, load: (product: Product) => inner(product) });
+      return (product) => outer(product);
+    },
+  ],
+  [
+    "a loader that is asked with an object around it",
+    (cache) => {
+      const reasons = cache.loader({
+        name: "Reason",
+        maxAge: 60,
+        batch: async (ids: readonly { product: Product; n: number }[]) => ids.map(({ product }) => product.reason),
+        cacheKeyFn: ({ product, n }) => [product.id, n],
+      });
+      return (product, context) => reasons(context).load({ product, n: 1 });
+    },
+  ],
+  [
+    "a function that is called with an object around a list of it",
+    (cache) => {
+      const reasons = cache.wrap({
+        name: "reasons",
+        maxAge: 60,
+        load: async ({ products }: { products: Product[] }) => products[0]?.reason,
+        key: ({ products }) => products.map(({ id }) => id),
+      });
+      return (product) => reasons({ products: [product] });
+    },
+  ],
+];
+
+describe.each(ASKING)("what is made of a PRIVATE value by %s", (_, making) => {
+  it.each([
+    ["in a list", listed],
+    // The walk over it had a limit, from its end.
+    [
+      "before many objects",
+      (context: Context) => [productFor(context), ...Array.from({ length: 11_000 }, () => ({ id: "8" }))],
+    ],
+  ] as const)("is kept for its caller: %s", async (__, resolve) => {
+    const { cache, ask } = site(
+      "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) } extend type Product { long: String }",
+      {
+        ...recommending(resolve)(),
+        Product: {
+          long: (product: Product, _args: unknown, context: Context) => product.reason && say(product, context),
+        },
+      },
+    );
+    const say = making(cache);
+    expect(await ask("{ recommended { long } }", "alice")).toContain("because alice has");
+    expect(await ask("{ product { long } }", "bob")).toContain("everybody likes it");
   });
 });
 

@@ -185,6 +185,14 @@ describe("private fields without a resolver", () => {
     );
   });
 
+  it("rejects a field without a resolver inside a public value if its type is private, unless it is an entity", () => {
+    const inside =
+      "type Query { page: Page @cached(maxAge: 1) mine: Mine } type Page { parts: [Part!] } union Part = Mine";
+    expect(mistakeOf(`${inside} type Mine @cached(maxAge: 1, scope: PRIVATE) { id: ID }`)).toBe(
+      "@cached on `Page.parts`: `scope`: the field is PRIVATE but has no resolver, so its value is stored inside the PUBLIC value of `Query.page`; give it a resolver, or make `Query.page` PRIVATE",
+    );
+  });
+
   it("accepts a private field without a resolver below a private or an uncached field", () => {
     const mine = "type Page { id: ID mine: Int @cached(maxAge: 1, scope: PRIVATE) }";
     expect(mistakeOf(`type Query { page: Page @cached(maxAge: 1, scope: PRIVATE) } ${mine}`)).toBe("accepted");

@@ -1,6 +1,7 @@
 import {
   type GraphQLCompositeType,
   type GraphQLInterfaceType,
+  type GraphQLNamedType,
   type GraphQLObjectType,
   getNamedType,
   isCompositeType,
@@ -39,6 +40,7 @@ import {
 } from "./reference.js";
 import { type FieldSettings, makeRule } from "./rule-maker.js";
 import { type PolicyInputs, SchemaReading } from "./schema-reading.js";
+import { objectsOf } from "./type-graph.js";
 
 /**
  * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, the `policies` for it
@@ -77,9 +79,9 @@ class PolicyReader {
     }
     const privateTypes = privateTypesOf(schema, (type, field) => this.#scopeOf(type, field));
     for (const { type, field, settings } of this.#found.values()) {
-      const isPrivate = this.#typeSettings.get(type.name)?.scope === "PRIVATE" || isPrivateType(type);
-      const isBelowPrivate = isPrivate || privateTypes.has(type);
-      this.#add(makeRule(this.reading, type, field, { ...settings, isBelowPrivate }));
+      const isPrivate = this.#isPrivateType(type) || isPrivateType(type) || privateTypes.has(type);
+      const isPrivateByDefault = isPrivate || this.#returnsPrivate(field);
+      this.#add(makeRule(this.reading, type, field, { ...settings, isPrivateByDefault }));
     }
     for (const type of types) {
       const settings = this.#typeSettings.get(type.name);
@@ -90,7 +92,12 @@ class PolicyReader {
     this.#checkEmbeddedPrivate();
     this.#checkCoordinates();
     const objectTags = new Set(entities?.templates().map(({ text }) => text));
-    return { fields: this.#fields, invalidations: this.#invalidations, policies, objectTags };
+    const privateFields = new Set<string>();
+    for (const type of types)
+      if (isObjectType(type) || isInterfaceType(type))
+        for (const field of [...(isObjectType(type) ? Object.values(type.getFields()) : []), referenceField(type)])
+          if (this.#isPrivate(type, field)) privateFields.add(`${type.name}.${field.name}`);
+    return { fields: this.#fields, invalidations: this.#invalidations, policies, objectTags, privateFields };
   }
 
   #add(rule: FieldRule | undefined): void {
@@ -142,11 +149,28 @@ class PolicyReader {
 
   /** Undefined if what a field returns is as private as its parent. */
   #scopeOf(type: GraphQLObjectType, field: AnyField): Policy["scope"] | undefined {
-    const found = this.#found.get(`${type.name}.${field.name}`);
-    if (found === undefined) return hasPrivateHint(this.reading.inputs.schema, type, field) ? "PRIVATE" : undefined;
-    const { own, returned, hinted } = found.settings;
-    const { scope } = mergeSettings(own, returned, hinted);
-    return scope ?? (this.reading.inputs.parts.defaults.scope === "PRIVATE" ? "PRIVATE" : undefined);
+    const { schema, parts } = this.reading.inputs;
+    const found = this.#found.get(`${type.name}.${field.name}`)?.settings;
+    const { scope } = mergeSettings(found?.own, found?.returned, found?.hinted);
+    const isPrivate = found === undefined ? hasPrivateHint(schema, type, field) : parts.defaults.scope === "PRIVATE";
+    return scope ?? (isPrivate || this.#returnsPrivate(field) ? "PRIVATE" : undefined);
+  }
+
+  /** Whether a field is PRIVATE, cached or not, by what it says, or a type that it can return. */
+  #isPrivate(type: KeyedType, field: AnyField): boolean {
+    const rule = this.#fields.get(`${type.name}.${field.name}`);
+    if (rule !== undefined) return rule.policy.scope === "PRIVATE";
+    const isSaid = this.#scopeOf(type as GraphQLObjectType, field) === "PRIVATE";
+    return isSaid || hasPrivateHint(this.reading.inputs.schema, type, field);
+  }
+
+  #isPrivateType({ name }: GraphQLNamedType): boolean {
+    return this.#typeSettings.get(name)?.scope === "PRIVATE";
+  }
+
+  #returnsPrivate(field: AnyField): boolean {
+    const returned = getNamedType(field.type);
+    return [returned, ...objectsOf(this.reading.inputs.schema, returned)].some((type) => this.#isPrivateType(type));
   }
 
   #checkCoordinates(): void {
@@ -222,12 +246,14 @@ class PolicyReader {
   /** A PRIVATE field without a resolver reads its parent. If that is shared, so is its value. */
   #checkEmbeddedPrivate(): void {
     const { schema } = this.reading.inputs;
-    const isPrivate = (coordinate: string): boolean => this.#fields.get(coordinate)?.policy.scope === "PRIVATE";
-    if (![...this.#fields.keys()].some(isPrivate)) return;
-    const embeddedIn = createEmbeddedFinder(
-      schema,
-      (type, field) => isPartOfParent(field) && isPrivate(`${type.name}.${field.name}`),
-    );
+    const embeddedIn = createEmbeddedFinder(schema, (type, field) => {
+      const rule = this.#fields.get(`${type.name}.${field.name}`);
+      // In the place of an entity, there can be a reference to it.
+      const isReference = (returned: GraphQLNamedType) =>
+        isObjectType(returned) && referenceResolverOf(returned) !== undefined;
+      const isPrivate = (): boolean => this.#returnsPrivate(field) && !isReference(getNamedType(field.type));
+      return isPartOfParent(field) && (rule === undefined ? isPrivate() : rule.policy.scope === "PRIVATE");
+    });
     for (const [coordinate, { policy }] of this.#fields) {
       const found = fieldAt(schema, coordinate);
       if (policy.scope === "PRIVATE" || found === undefined) continue;

@@ -17,7 +17,7 @@ export function makeRule(
   reading: SchemaReading,
   parent: GraphQLObjectType,
   field: AnyField,
-  { own, returned, hinted, isBelowPrivate = false }: FieldSettings,
+  { own, returned, hinted, isPrivateByDefault = false }: FieldSettings,
   entityKeys: readonly KeyFields[] = [],
 ): FieldRule | undefined {
   const { schema, parts, shapes, entities } = reading.inputs;
@@ -30,7 +30,7 @@ export function makeRule(
   const { settings, policy, versions, mistakes } = compilePolicy({
     declared: [own, returned],
     hinted,
-    defaults: isBelowPrivate ? { ...defaults, scope: "PRIVATE" } : defaults,
+    defaults: isPrivateByDefault ? { ...defaults, scope: "PRIVATE" } : defaults,
   });
   const isScopeMissing = mistakes.includes(SCOPE_MISSING);
   for (const mistake of mistakes) if (mistake !== SCOPE_MISSING) refuse(mistake);
@@ -127,6 +127,6 @@ export interface FieldSettings {
   readonly own: PolicySettings | undefined;
   readonly returned?: PolicySettings | undefined;
   readonly hinted?: PolicySettings | undefined;
-  /** Whether only PRIVATE values can be its parents. Default: false. */
-  readonly isBelowPrivate?: boolean;
+  /** Whether its parents, or what it can return, are PRIVATE. Default: false. */
+  readonly isPrivateByDefault?: boolean;
 }

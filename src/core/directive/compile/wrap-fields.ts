@@ -17,14 +17,15 @@ import { reportEntities } from "../entities/entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entities/entity-types.js";
 import { resolveIdFields } from "../entities/id-fields.js";
 import { type ExistenceCheck, existenceChecks, type FieldExistence } from "../existence/field-existence.js";
-import {
-  CacheControlHints,
-  type CacheControlOptions,
-  hasPrivateHint,
-  resolveCacheControl,
-} from "../hints/cache-control.js";
+import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
 import { reportUnmatchedTags } from "../invalidation/read-invalidations.js";
-import { derivingResolver, privateResolver, typesWithOrigin } from "../permissions/origins.js";
+import {
+  derivingResolver,
+  privateResolver,
+  publicResolver,
+  typesWithOrigin,
+  uncachedPrivateResolver,
+} from "../permissions/origins.js";
 import { cachedResolver, requestFactoryOf } from "../run/cached-field.js";
 import {
   asField,
@@ -186,24 +187,32 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     parts.requestFactories.set(rule.coordinate, factory);
     parts.requestFactories.set(factoryName(rule.coordinate, rule.variant.id), factory);
   };
-  const noting = (coordinate: string, isPrivate: boolean, resolve: Resolver): Resolver =>
-    (isPrivate ? privateResolver : derivingResolver)(coordinate, resolve, privateValues);
-  const uncached = ({ coordinate, policy }: FieldRule, { type }: AnyField, resolve: Resolver): Resolver =>
-    withOrigin.has(getNamedType(type)) && policy.isDeclaredPublic !== true
+  const isOrigin = ({ type }: AnyField): boolean => withOrigin.has(getNamedType(type));
+  const noting = (coordinate: string, field: AnyField, resolve: Resolver): Resolver => {
+    if (rules.privateFields.has(coordinate)) return uncachedPrivateResolver(coordinate, resolve, parts);
+    return isOrigin(field) ? derivingResolver(coordinate, resolve, privateValues) : resolve;
+  };
+  const uncached = ({ coordinate, policy }: FieldRule, field: AnyField, resolve: Resolver): Resolver =>
+    isOrigin(field) && policy.isDeclaredPublic !== true
       ? derivingResolver(coordinate, resolve, privateValues)
       : resolve;
+  /** Where the value of a cached field comes from, for what is below it. */
+  const cachedNoting = ({ coordinate, policy, isRoot }: FieldRule, field: AnyField, cached: Resolver): Resolver => {
+    if (policy.scope === "PRIVATE" && isCompositeType(getNamedType(field.type)))
+      return privateResolver(coordinate, cached, privateValues);
+    const isPublic = policy.isDeclaredPublic === true && !isRoot && isOrigin(field);
+    return isPublic ? publicResolver(cached, privateValues) : cached;
+  };
   /** Where the value of a field without a rule comes from, and the entities in it. */
   const wrapOther = (coordinate: string, field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const resolve = field.resolve ?? defaultFieldResolver;
     if (wrappedBy(resolve) !== undefined) return undefined;
-    const isOrigin = withOrigin.has(getNamedType(field.type));
-    const isPrivate = isOrigin && hasPrivateHint(schema, type, field);
     const hasOwn = hasOwnResolver(field);
-    if (!isPrivate && !hasOwn) return undefined;
+    if (!hasOwn && !(isOrigin(field) && rules.privateFields.has(coordinate))) return undefined;
     const isRead = !notRead.includes(type);
     const finder = isRead && hasOwn ? entities?.finderOf(field.type, coordinate) : undefined;
     const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
-    const own = isOrigin ? noting(coordinate, isPrivate, collecting) : collecting;
+    const own = noting(coordinate, field, collecting);
     const outer = beginning(own, field, type);
     if (own !== resolve) return marked(outer, resolve);
     // Without a mark: what the field returns is as it was.
@@ -218,15 +227,13 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     if (isWrapped(coordinate, resolve)) return undefined;
     parts.rules.wrapped.set(coordinate, resolve);
     if (rule === undefined) {
-      const isOrigin = withOrigin.has(getNamedType(field.type));
-      const inner = isOrigin ? noting(coordinate, hasPrivateHint(schema, type, field), resolve) : resolve;
+      const inner = noting(coordinate, field, resolve);
       const invalidating = invalidatingResolver(invalidation as InvalidationRule, inner, parts);
       return marked(beginning(invalidating, field, type), resolve);
     }
     addFactory(rule, type, field, resolve);
     const cached = cachedResolver(rule, resolve, parts, existence.get(coordinate), uncached(rule, field, resolve));
-    const isOrigin = rule.policy.scope === "PRIVATE" && isCompositeType(getNamedType(field.type));
-    return marked(isOrigin ? privateResolver(coordinate, cached, privateValues) : cached, resolve);
+    return marked(cachedNoting(rule, field, cached), resolve);
   };
   const wrapReference = (resolve: ReferenceResolver, type: KeyedType): ReferenceResolver => {
     const coordinate = `${type.name}.${REFERENCE}`;
@@ -236,17 +243,16 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     // The function itself, by which `checkSources` knows it.
     const markedReference = (outer: ReferenceResolver) => marked(outer, resolve as never);
     if (rule === undefined) {
-      if (!withOrigin.has(type) || wrappedBy(resolve) !== undefined) return resolve;
-      const own = noting(coordinate, hasPrivateHint(schema, type, field), inner);
+      const own = noting(coordinate, field, inner);
+      if (own === inner || wrappedBy(resolve) !== undefined) return resolve;
       return markedReference((representation, context, info) => own(representation, {}, context, info));
     }
     if (isWrapped(coordinate, resolve)) return resolve;
     addFactory(rule, type, field, inner);
     const cached = cachedReference(rule, resolve, parts, existence.get(coordinate), uncached(rule, field, inner));
     if (rule.policy.scope !== "PRIVATE") return markedReference(cached);
-    return markedReference((representation, context, info) =>
-      privateValues.noteSettled(cached(representation, context, info), coordinate, context),
-    );
+    const own = privateResolver(coordinate, asField(cached), privateValues);
+    return markedReference((representation, context, info) => own(representation, {}, context, info));
   };
   const applied = withResolvers(schema, wrapField, wrapReference);
   parts.resolvers.addApplied(applied);

@@ -1,7 +1,8 @@
 import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType, isObjectType } from "graphql";
+import type { CacheParts } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule } from "../../schema-rules.js";
-import type { PrivateValues } from "../../tier/source/private-values.js";
+import { type PrivateValues, whenSettled } from "../../tier/source/private-values.js";
 import type { AnyField } from "../compile/field-rule.js";
 import type { Resolver } from "../compile/own-resolver.js";
 import { nextTypes, objectsOf, reached, reversed } from "../compile/type-graph.js";
@@ -54,12 +55,29 @@ export function privateTypesOf(
   return new Set([...below].filter((type) => !isPublic.has(type)));
 }
 
-/** Wraps the resolver of a PRIVATE field: what it returns is PRIVATE, wherever it comes from. */
+/** Wraps the resolver of a PRIVATE field: what is below it is PRIVATE, wherever it comes from. */
 export const privateResolver =
   (coordinate: string, resolve: Resolver, values: PrivateValues): Resolver =>
+  (source, args, context, info) =>
+    values.noteField(resolve(source, args, context, info), coordinate, context, info.path);
+
+/** The same of one that is not cached. Tells the load and the request that it is a part of. */
+export function uncachedPrivateResolver(coordinate: string, resolve: Resolver, parts: CacheParts): Resolver {
+  const { loads } = parts.tier;
+  const inner = privateResolver(coordinate, resolve, loads.privateValues);
+  return (source, args, context, info) => {
+    loads.readPrivate(coordinate);
+    parts.requestStates.observerOf(context)?.onKnown?.(true);
+    return inner(source, args, context, info);
+  };
+}
+
+/** Wraps the resolver of a field that says PUBLIC itself: so is what is below it. */
+export const publicResolver =
+  (resolve: Resolver, values: PrivateValues): Resolver =>
   (source, args, context, info) => {
-    const value: unknown = resolve(source, args, context, info);
-    return values.isAsked ? values.noteSettled(value, coordinate, context) : value;
+    values.notePublic(info.path);
+    return resolve(source, args, context, info);
   };
 
 /**
@@ -72,8 +90,13 @@ export const derivingResolver =
   (source, args, context, info) => {
     const { loaderReads } = values;
     const value: unknown = resolve(source, args, context, info);
-    const from = values.coordinateOf(source) ?? (values.loaderReads === loaderReads ? undefined : values.lastLoader);
-    if (from !== undefined) return values.noteSettled(value, from, context);
+    if (!values.isAsked) return value;
+    const from =
+      values.coordinateOf(source) ??
+      (values.loaderReads === loaderReads ? undefined : values.lastLoader) ??
+      (values.isAskedOfIds ? values.coordinateAbove(info.path) : undefined);
+    if (from !== undefined) return values.noteField(value, from, context, info.path);
     const isPrivate = privateHintIn(info);
-    return isPrivate === undefined ? value : values.noteSettled(value, coordinate, context, isPrivate);
+    const note = (settled: unknown) => isPrivate?.() && values.noteField(settled, coordinate, context, info.path);
+    return isPrivate === undefined ? value : whenSettled(value, note);
   };

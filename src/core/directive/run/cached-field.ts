@@ -160,7 +160,7 @@ class FieldCall implements FieldRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
   readonly validator: Validator;
-  readonly call: Pick<GraphQLResolveInfo, "returnType">;
+  readonly call: Pick<GraphQLResolveInfo, "returnType" | "path">;
   /** Whether its load belongs to no query, and its context to no request: see `detachedRequest`. */
   isDetached = false;
   ending: ReadRequest["ending"] = undefined;

@@ -44,7 +44,7 @@ export interface ReadRequest {
   /** Checks values when they are loaded and when they are read. Default: every value is valid. */
   readonly validator?: Validator | undefined;
   /** The `info` and the context of the resolver call, for the validator. */
-  readonly call?: unknown;
+  readonly call?: { readonly path?: Place | undefined } | undefined;
   readonly context?: unknown;
   /** What the load uses besides its key: the parent object of a field, or a loader's id. */
   readonly source?: unknown;
@@ -63,6 +63,12 @@ export interface ReadRequest {
   readonly onRead?: ((report: ReadReport) => void) | undefined;
   /** Called with the hint of another request's load, for its value, unless `onRead` was. */
   readonly onHint?: ((hint: ResponseHint) => void) | undefined;
+}
+
+/** The path of a field, or of a member of a list. Those of fields name their type. */
+export interface Place {
+  readonly prev: Place | undefined;
+  readonly typename?: string | undefined;
 }
 
 /** Passes several loads to their source in one call. */

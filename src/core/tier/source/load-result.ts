@@ -39,7 +39,7 @@ export function loadedOf(
   const isNarrowed = excess?.isNarrowed === true;
   if (isNarrowed) {
     enclosing.outer?.readPrivate(key.coordinate);
-    privateValues.note(value, key.coordinate, request.context);
+    privateValues.noteField(value, key.coordinate, request.context, request.call?.path);
   }
   const hint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
   const loaded = (content: Encoded | undefined, refusal?: Refusal): LoadedValue => {

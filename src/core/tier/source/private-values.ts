@@ -1,40 +1,49 @@
 import { types } from "node:util";
 import { attempt, isContainer, isObject, isPlainObject } from "../../base/built-in.js";
 import { asPromise } from "../../base/deferred.js";
-import type { ReadRequest } from "../request/request.js";
+import type { Place, ReadRequest } from "../request/request.js";
 
 /**
- * What PRIVATE reads have returned, object by object. A PUBLIC load whose source is among it, or
- * holds the context of the request, is its caller's own: its key says which object the source is,
- * not whose. Reads of PRIVATE values pay for it, and loads ask; hits do neither. (P8)
+ * The places of PRIVATE fields in their executions, and what PRIVATE reads have returned, object by
+ * object. A PUBLIC load below such a place, or whose source is such an object or holds the context
+ * of the request, is its caller's own: its key says which object the source is, not whose. Reads of
+ * PRIVATE values pay for it, and loads ask; hits do neither. (P8)
  */
 export class PrivateValues {
-  /** By object: the field or loader that it came from. */
+  /**
+   * By object, and by the path of a field, which the paths of all fields below it lead to: what is
+   * PRIVATE. Empty for fields that say PUBLIC themselves.
+   */
   readonly #coordinates = new WeakMap<object, string>();
   /** Whether any load can ask. */
   isAsked = false;
+  /** Whether a loader or function can, which knows its ids, but not for which field it is asked. */
+  isAskedOfIds = false;
   /** The PRIVATE loader that was read last, and how often any was. */
   lastLoader = "";
   loaderReads = 0;
 
-  /** Notes a value of a PRIVATE read with all in it except `context`, and returns it. */
-  note<Value>(value: Value, coordinate: string, context: unknown): Value {
-    // A Proxy or a getter in a value may throw, which is no business of the cache.
-    if (this.isAsked && isObject(value)) attempt(() => this.#noteAll(value, coordinate, context));
-    return value;
+  /** Notes a value of a PRIVATE read with all in it except `context`. */
+  note(value: unknown, coordinate: string, context: unknown): void {
+    if (this.isAsked) this.#noteAll(value, coordinate, context);
   }
 
-  /** The same of a value or promise, if `isPrivate` then says so. Makes promises of thenables. */
-  noteSettled<Value>(given: Value, coordinate: string, context: unknown, isPrivate?: () => boolean): Value {
-    if (!this.isAsked) return given;
-    const value = asPromise(given) as Value;
-    const note = (settled: unknown): void => {
-      if (isPrivate?.() !== false) this.note(settled, coordinate, context);
-    };
-    // Noted before those who get the promise go on.
-    if (value instanceof Promise) void value.then(note, () => undefined);
-    else note(value);
-    return value;
+  /** The same of a value or promise. Makes promises of thenables. */
+  noteSettled<Value>(value: Value, coordinate: string, context: unknown): Value {
+    return this.isAsked ? whenSettled(value, (settled) => this.#noteAll(settled, coordinate, context)) : value;
+  }
+
+  /** Notes a PRIVATE field, so that all below it is PRIVATE, and what it returns for loaders. */
+  noteField<Value>(value: Value, coordinate: string, context: unknown, path: Place | undefined): Value {
+    // graphql-jit makes other paths for each field, and names no types in them.
+    const isLinked = path?.typename !== undefined;
+    if (isLinked && this.isAsked) this.#coordinates.set(path, coordinate);
+    return isLinked && !this.isAskedOfIds ? value : this.noteSettled(value, coordinate, context);
+  }
+
+  /** Notes a field that says PUBLIC itself: what is below it is made from what all can get. */
+  notePublic(path: Place | undefined): void {
+    if (path !== undefined && this.coordinateAbove(path) !== undefined) this.#coordinates.set(path, "");
   }
 
   /** Returns the PRIVATE field or loader that an object came from. */
@@ -42,46 +51,88 @@ export class PrivateValues {
     return isObject(value) ? this.#coordinates.get(value) : undefined;
   }
 
-  /** Returns in words what makes the source of a PUBLIC load one caller's, if that is a mistake. */
-  originOf({ policy, source, context }: ReadRequest): string | undefined {
-    if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || !isObject(source)) return undefined;
-    for (const one of withMembers(source)) {
-      const coordinate = this.#coordinates.get(one as object);
-      if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
-      if (holds(one, context)) return "one that holds the context of the request";
+  /** Returns the nearest PRIVATE field that a field is below. */
+  coordinateAbove(path: Place | undefined): string | undefined {
+    for (let place = path?.prev; place !== undefined; place = place.prev) {
+      const coordinate = this.#coordinates.get(place);
+      if (coordinate !== undefined) return coordinate === "" ? undefined : coordinate;
     }
     return undefined;
   }
 
-  #noteAll(value: object, coordinate: string, context: unknown): void {
-    const pending: unknown[] = [value];
-    for (let seen = 0; pending.length > 0 && seen < MAX_OBJECTS; ) {
-      const one = pending.pop();
-      if (typeof one !== "object" || one === null || one === context || this.#coordinates.has(one)) continue;
-      seen++;
+  /** Returns the PRIVATE field or loader that a part of an id, or of arguments, came from. */
+  coordinateIn(source: unknown, context: unknown): string | undefined {
+    const objects = this.isAskedOfIds ? objectsIn(source, context) : [];
+    for (const one of objects) if (this.#coordinates.has(one)) return this.#coordinates.get(one);
+    return undefined;
+  }
+
+  /** Returns in words what makes the source of a PUBLIC load one caller's, if that is a mistake. */
+  originOf({ policy, source, context, call }: ReadRequest): string | undefined {
+    if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true) return undefined;
+    const coordinate =
+      call === undefined
+        ? this.coordinateIn(source, context)
+        : (this.coordinateAbove(call.path) ?? this.coordinateOf(source));
+    if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
+    const objects = call === undefined ? objectsIn(source, context) : [source];
+    return [...objects].some((one) => holds(one, context)) ? "one that holds the context of the request" : undefined;
+  }
+
+  #noteAll(value: unknown, coordinate: string, context: unknown): void {
+    const pending = [value];
+    // Those in instances of classes, which lead to clients and connections.
+    const held: unknown[] = [];
+    for (let seen = 0; pending.length > 0 || (held.length > 0 && seen < MAX_HELD); ) {
+      const list = pending.length > 0 ? pending : held;
+      const one = list.pop();
+      if (!isObject(one) || one === context || this.#coordinates.has(one)) continue;
+      if (list === held) seen++;
       this.#coordinates.set(one, coordinate);
+      const members = membersOf(one);
       if (types.isPromise(one)) this.noteSettled(one, coordinate, context);
-      else if (Array.isArray(one) || one instanceof Map || one instanceof Set)
-        for (const member of one.values()) pending.push(member);
-      else if (isPlainObject(one)) for (const member of Object.values(one)) pending.push(member);
-      // Not instances in instances, which lead to clients and connections.
+      else if (members !== undefined) for (const member of members) list.push(member);
       else if (!ArrayBuffer.isView(one))
-        for (const member of Object.values(one) as unknown[])
-          if (isContainer(member)) pending.push(member);
-          else if (typeof member === "object" && member !== null && member !== context)
-            this.#coordinates.set(member, coordinate);
+        for (const member of attempt(() => Object.values(one)) ?? [])
+          if (isContainer(member)) held.push(member);
+          else if (isObject(member) && member !== context) this.#coordinates.set(member, coordinate);
     }
   }
 }
 
-/** Bounds the work for one value, which can lead anywhere before it is stored. */
-const MAX_OBJECTS = 10_000;
+/** Calls `note` with a value, or that of a promise, before those who get the promise go on. */
+export function whenSettled<Value>(given: Value, note: (settled: unknown) => void): Value {
+  const value = asPromise(given) as Value;
+  if (value instanceof Promise) void value.then(note, () => undefined);
+  else note(value);
+  return value;
+}
+
+/** Bounds the work for what instances hold. Plain data was copied, or decoded, in as much time. */
+const MAX_HELD = 10_000;
 /** Bounds the work for one source. */
 const MAX_PROPERTIES = 100;
 
-/** Returns a source and, if it is a list, its members. A Proxy of one may throw. */
-const withMembers = (source: object): readonly unknown[] =>
-  attempt(() => (Array.isArray(source) ? [source, ...source.slice(0, MAX_PROPERTIES)] : undefined)) ?? [source];
+/** Returns what plain data contains, unless a Proxy or a getter throws. Undefined for instances. */
+const membersOf = (one: object, valuesOf = Object.values): readonly unknown[] | undefined =>
+  attempt(() => {
+    if (Array.isArray(one) || one instanceof Map || one instanceof Set) return [...one.values()];
+    return isPlainObject(one) ? valuesOf(one) : undefined;
+  });
+
+/** Without those of getters, which may do anything: a key is made of what it needs. */
+const dataOf = (one: object): unknown[] =>
+  Object.values(Object.getOwnPropertyDescriptors(one)).map(({ value }) => value as unknown);
+
+/** Returns all objects in plain data, where a caller may have put what it was given. */
+function objectsIn(source: unknown, context: unknown): ReadonlySet<object> {
+  const found = new Set<object>();
+  const add = (one: unknown): unknown => isObject(one) && one !== context && found.add(one);
+  add(source);
+  // A set is also iterated over what is added meanwhile.
+  for (const one of found) membersOf(one, dataOf)?.forEach(add);
+  return found;
+}
 
 /** Whether an object is, or has as a property, the context of the request. */
 function holds(source: unknown, context: unknown): boolean {
