@@ -130,6 +130,36 @@ onEachStore("the scope of a load", (world) => {
     }
   });
 
+  it("gives the value of a PRIVATE function that reads a PRIVATE value of another identity to its own caller only", async () => {
+    const { cache, notes, publicNotes, events } = walls(world(), "");
+    type Member = Viewer & { readonly tenant: string };
+    const make = (name: string, who: "tenant" | "userId", read: (viewer: Viewer) => Promise<string>) =>
+      cache.wrap({
+        name,
+        scope: "PRIVATE",
+        maxAge: 60,
+        context: (viewer: Member) => viewer,
+        identify: (viewer: Member) => viewer[who],
+        load: (viewer: Member) => read(viewer),
+        key: () => 1,
+      });
+    const read = (viewer: Viewer) => notes(viewer).load(1);
+    const pages = [
+      make("page", "tenant", read),
+      make("below", "tenant", (viewer) => publicNotes(viewer).load(1)),
+      make("own", "userId", read),
+    ];
+    for (const userId of [...PEOPLE, ...PEOPLE])
+      for (const page of pages) expect(await page({ userId, tenant: "acme" })).toBe(`note 1 of ${userId}`);
+    const refused = events.flatMap((event) => (event.name === "value.refused" ? [event] : []));
+    const ofPage = refused.filter(({ coordinate }) => coordinate === "page");
+    expect(ofPage).toHaveLength(6);
+    expect(ofPage[0]?.error.message).toBe(
+      "`page`: the value is not cached: expected the load of a PRIVATE value to read those of its own identity only, got a read of `Note` of another one; let both have the same `identify`, or do not read it there",
+    );
+    expect(refused.filter(({ coordinate }) => coordinate === "own")).toEqual([]);
+  });
+
   const noKey = (): never => {
     throw new Error("no key");
   };

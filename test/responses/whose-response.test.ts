@@ -59,6 +59,31 @@ describe.each(SERVERS)("the scope of responses on %s", (server) => {
     },
   );
 
+  it("PRIVATE stores no response with a part that belongs to another identity than its own", async () => {
+    const identities = { ofRequest: ({ tenant }: Context) => tenant as string, ofPart: ({ user }: Context) => user };
+    const { ask, lines } = openSite({
+      typeDefs: "type Query { home: String @cacheControl(maxAge: 60) }",
+      resolvers: (cache) => {
+        const home = cache.wrap({
+          name: "home",
+          scope: "PRIVATE",
+          maxAge: 60,
+          context: (context: Context) => context,
+          identify: identities.ofPart,
+          key: () => 1,
+          load: homeOf,
+        });
+        return { Query: { home: (_: unknown, __: unknown, context: Context) => home(context) } };
+      },
+      server,
+      responses: PRIVATE,
+      cache: { identify: identities.ofRequest },
+    });
+    for (const user of ["ann", "ann", "bob"])
+      expect((await ask("{ home }", { user, tenant: "acme" })).data).toEqual({ home: `Home of ${user}` });
+    expect(lines.filter((line) => line.includes("was read for another identity"))).toHaveLength(1);
+  });
+
   it.each<[string, Read]>([
     ["a property", homeOf],
     ["a property, later", async (context: Context) => `Home of ${await Promise.resolve().then(() => context.user)}`],

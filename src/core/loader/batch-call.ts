@@ -1,5 +1,5 @@
 import { inertControl, type ResultControl } from "../tier/request/result-control.js";
-import { type EnclosingLoad, Waiters } from "../tier/request/waiters.js";
+import { type EnclosingLoad, type PrivateReader, Waiters } from "../tier/request/waiters.js";
 import type { BatchCall } from "./loader-options.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { RequestStates } from "./request-states.js";
@@ -14,6 +14,8 @@ export interface IdLoad<Id> {
   readonly id: Id;
   readonly cached: CachedLoad | undefined;
   readonly enclosing: EnclosingLoad | undefined;
+  /** What the value is for, without the cache. */
+  readonly reader?: PrivateReader | undefined;
 }
 
 /** Loads from the source of one loader, for one context and caller. */

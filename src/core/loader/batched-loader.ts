@@ -32,11 +32,19 @@ function batchedSource<Id, Value, Context>(
 ): Pick<LoaderMaking<Id, Value, Context>, "sourceOf" | "uncached"> {
   const { name, batch, cacheKeyFn, maxBatchSize } = options;
   const { contextWatch, isProduction, longTick, tier } = parts;
-  type Cached = readonly IdLoad<Id>["cached"][];
+  type Load = Pick<IdLoad<Id>, "cached" | "reader">;
   // Asynchronous, so that what the function throws at once is rejected with as it is.
-  const call = async (context: Context, loader: CachedLoader<Id, Value>, ids: readonly Id[], cached: Cached) => {
+  const call = async (
+    context: Context,
+    loader: CachedLoader<Id, Value>,
+    ids: readonly Id[],
+    loads: readonly Load[],
+  ) => {
+    const cached = loads.map((load) => load.cached);
+    const readers = loads.flatMap(({ reader }) => reader ?? []);
     const own = new OwnCall(name, cached, parts, context);
-    const values: unknown = await batch.call(loader as never, givenIds(ids, !isProduction), context, own);
+    const run = (): unknown => batch.call(loader as never, givenIds(ids, !isProduction), context, own);
+    const values = await (cached.includes(undefined) ? tier.loads.bypass(run, context, readers) : run());
     // Each may be a promise that rejects before its turn has come.
     if (Array.isArray(values) || (isArrayLike(values) && values.length === ids.length))
       for (let nth = 0; nth < values.length; nth++) ignoreRejection(values[nth]);
@@ -54,10 +62,9 @@ function batchedSource<Id, Value, Context>(
       const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
       const callBatch = async (loads: readonly IdLoad<Id>[]): Promise<readonly (Value | Error)[]> => {
         const ids = loads.map(({ id }) => id);
-        const cached = loads.map((load) => load.cached);
         const enclosing = loads.flatMap((load) => load.enclosing ?? []);
         const values = await tier.loads.together(enclosing, () =>
-          contextWatch.run(watched, context, () => call(context, loader, ids, cached)),
+          contextWatch.run(watched, context, () => call(context, loader, ids, loads)),
         );
         // Each of many results is encoded, stored and answers callers.
         return values.length <= PER_TURN ? values : (longTick.inTurns(values) as (Value | Error)[]);
@@ -74,11 +81,13 @@ function batchedSource<Id, Value, Context>(
     },
     uncached: (context, loader, cache) =>
       new DataLoader<Id, Value, unknown>(
-        (ids) => call(context, loader, ids, new Array<undefined>(ids.length).fill(undefined)),
+        (ids) => call(context, loader, ids, new Array<Load>(ids.length).fill(UNCACHED)),
         { name, cache, ...scheduling, ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }) },
       ),
   };
 }
+
+const UNCACHED = { cached: undefined };
 
 /** DataLoader's own message would have no name, and would show the ids and the values. */
 function wrongBatch(name: string, count: number, values: unknown): TypeError {

@@ -28,7 +28,7 @@ export function createCachedFunction<Load extends LoadFunction>(
   checkOptionsObject(options, FUNCTION.caller);
   const given = options as unknown as Given<Value>;
   const { name, type, load, tags, context: contextOf, identify: ofCall } = given;
-  const { contextWatch } = parts;
+  const { contextWatch, tier } = parts;
   const ofContext = contextOf && (parts.identify as ((context: unknown) => unknown) | undefined);
   const { loaderOf, rule, callerOf } = defineLoader<Call, Value, object | undefined>(options, parts, {
     options: {
@@ -43,7 +43,8 @@ export function createCachedFunction<Load extends LoadFunction>(
       const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
       return async ({ id, cached }): Promise<Value> => {
         const run = () => load.apply(new OwnCall(name, [cached], parts, context), id.args);
-        return await (maxAgeMs === 0 ? run() : contextWatch.run(watched, context, run));
+        const runWatched = () => (maxAgeMs === 0 ? run() : contextWatch.run(watched, context, run));
+        return await (cached === undefined ? tier.loads.bypass(runWatched, context) : runWatched());
       };
     },
     identify: ofCall

@@ -305,7 +305,8 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
   }
 
   #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
-    return { id, cached, enclosing: this.definition.parts.tier.loads.enclosing() };
+    const { loads } = this.definition.parts.tier;
+    return { id, cached, enclosing: loads.enclosing(), reader: cached === undefined ? loads.reader() : undefined };
   }
 
   /** `isForced`: it asks the source, whatever the store has. */
@@ -339,6 +340,7 @@ export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value>, 
       // The loads of one request are one call.
       batch: options.kind.noun === "function" ? undefined : this,
       owner: this.context === undefined ? undefined : this,
+      identity,
       caller: undefined,
       input: this.#isPrivate ? undefined : () => (inputOf === undefined ? id : inputOf(id)),
       mayExist: mayExist && (() => mayExist(id)),

@@ -130,10 +130,11 @@ function callerLoader<Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
   context: Context,
 ): CachedLoader<Id, Value> {
-  const { options, policy, parts, identifyOf } = definition;
+  const { options, policy, parts, identifyOf, identifyPlace } = definition;
   const { contextWatch, requestStates, tier, typeShapes } = parts;
   const { privateValues } = tier.loads;
   const isPrivate = policy.scope === "PRIVATE";
+  const hasOwnIdentify = identifyPlace !== undefined;
   // Throws now, and not with the first read, if the schema is not known.
   if (policy.maxAgeMs > 0) definition.variantOf();
   const typeFacts = (): TypeFacts | undefined =>
@@ -149,9 +150,15 @@ function callerLoader<Id, Value, Context>(
   };
   /** `id`: undefined for several of a loader, whose caller does not depend on it. */
   const own = (id?: Id): OwnLoader<Id, Value> => {
-    if (isPrivate) tier.loads.readPrivate(options.name);
     // A load that uses a PUBLIC loader does not depend on who asks.
     const caller = contextWatch.pause(() => identityOf(identifyOf(id as Id), context));
+    if (isPrivate) {
+      tier.loads.readPrivate(options.name, caller ?? "");
+      if (hasOwnIdentify && caller !== identityOf(parts.identify, context))
+        requestStates
+          .observerOf(context)
+          ?.collector?.refuse(`\`${options.name}\`, which is PRIVATE, was read for another identity than its own`);
+    }
     const facts = typeFacts();
     // A schema was applied since: a context can outlive that, and a function needs none.
     if (facts !== knownFacts) loaders.clear();

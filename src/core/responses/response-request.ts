@@ -60,6 +60,7 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
   readonly needsNoSlot = true;
   readonly isForced: boolean;
   readonly isPrivate: boolean;
+  readonly identity: string | undefined;
   readonly contextPaths: readonly string[];
   /** What the response is made of, once it is executed. */
   parts: CollectedParts | undefined;
@@ -77,6 +78,7 @@ export class ResponseRequest implements ReadRequest, ResponseExecution {
     this.key = named.key;
     this.isForced = asked.isForced;
     this.isPrivate = named.isPrivate;
+    this.identity = named.identity;
     this.contextPaths = named.contextPaths;
     this.policy = policyOf(shared, named.isPrivate ? "PRIVATE" : "PUBLIC", operation.execute !== undefined);
   }

@@ -404,6 +404,135 @@ it.each([
   expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
 });
 
+describe("what a PUBLIC loader or function makes of a PRIVATE loader while it bypasses the cache", () => {
+  type Offers = (context: Context) => { load(id: string): Promise<Product> };
+  const loadAll = (offers: Offers, ids: readonly string[], context: Context) =>
+    Promise.all(ids.map(async (id) => ({ ...(await offers(context).load(id)) })));
+  const noKey = (): never => {
+    throw new Error("no key");
+  };
+  const kinds: readonly (readonly [string, (cache: Cache<Context>, discounts: Offers, settings: object) => Offers])[] =
+    [
+      [
+        "loader",
+        (cache, discounts, settings) =>
+          cache.loader({
+            name: "Offer",
+            maxAge: 60,
+            batch: (ids, context) => loadAll(discounts, ids, context),
+            ...settings,
+          }),
+      ],
+      [
+        "function",
+        (cache, discounts, settings) => {
+          const offer = cache.wrap({
+            name: "Offer",
+            maxAge: 60,
+            context: (_: string, context: Context) => context,
+            load: async (id: string, context: Context) => ({ ...(await discounts(context).load(id)) }),
+            ...("cacheKeyFn" in settings ? { key: noKey } : settings),
+          });
+          return (context) => ({ load: (id) => offer(id, context) });
+        },
+      ],
+      [
+        "loader that another one asks",
+        (cache, discounts, settings) => {
+          const inner = cache.loader<string, Product, Context>({
+            name: "Inner",
+            maxAge: 60,
+            batch: (ids, context) => loadAll(discounts, ids, context),
+          });
+          return cache.loader({
+            name: "Offer",
+            maxAge: 60,
+            batch: (ids, context) => loadAll(inner, ids, context),
+            ...settings,
+          });
+        },
+      ],
+    ];
+  const bypasses = [
+    ["is off", {}, "off"],
+    ["has no usable key", { cacheKeyFn: noKey }, "on"],
+    ["is turned off by maxAge: 0", { maxAge: 0 }, "on"],
+  ] as const;
+  it.each(kinds.flatMap(([kind, make]) => bypasses.map((bypass) => [kind, ...bypass, make] as const)))(
+    "belongs to its caller: a %s that %s",
+    async (_kind, _bypass, settings, mode, make) => {
+      let offers: Offers;
+      const { cache, ask } = site("extend type Query { offer: Product }", {
+        Query: { offer: (_: unknown, __: unknown, context: Context) => offers(context).load("7") },
+      });
+      const discounts = cache.loader<string, Product, Context>({
+        name: "Discount",
+        scope: "PRIVATE",
+        maxAge: 60,
+        batch: async (ids, context) => ids.map(() => productFor(context)),
+      });
+      offers = make(cache, discounts, settings);
+      cache.setMode(mode, "Offer");
+      await ask("{ offer { reason } }", "alice");
+      expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
+    },
+  );
+
+  it("belongs to its caller if another loader of the tick asks for it as well", async () => {
+    let offers: readonly Offers[] = [];
+    const offer = (nth: number) => (_: unknown, __: unknown, context: Context) =>
+      (offers[nth] as Offers)(context).load("7");
+    const { cache, ask } = site("extend type Query { first: Product second: Product }", {
+      Query: { first: offer(0), second: offer(1) },
+    });
+    const discounts = cache.loader<string, Product, Context>({
+      name: "Discount",
+      scope: "PRIVATE",
+      maxAge: 60,
+      batch: async (ids, context) => ids.map(() => productFor(context)),
+    });
+    const over = (name: string, inner: Offers) =>
+      cache.loader<string, Product, Context>({
+        name,
+        maxAge: 60,
+        batch: async (ids, context) => {
+          const found = await inner(context).load(`${name} ${ids[0]}`);
+          return ids.map(() => ({ ...found, id: name }));
+        },
+      });
+    const shared = over("shared", discounts);
+    offers = [over("first", shared), over("second", shared)];
+    for (const name of ["shared", "first", "second"]) cache.setMode("off", name);
+    await ask("{ first { reason } second { reason } }", "alice");
+    expect(await ask("{ first { reason } second { reason } }", "bob")).not.toContain("alice");
+  });
+});
+
+it("hands on the origin of an object through uncached resolvers to a loader, if no field is cached", async () => {
+  const process = memoryWorld().process(
+    `type Query { me: Me @cached(maxAge: 60, scope: PRIVATE) product: Product } type Me { best: Product }
+      type Product { details: Details } type Details { reason: String }`,
+    {
+      Query: { me: (_: unknown, __: unknown, context: Context) => ({ reason: productFor(context).reason }) },
+      Me: { best: async ({ reason }: Product) => ({ id: "7", reason }) },
+      Product: { details: async ({ id, reason }: Product) => ({ id, reason }) },
+      Details: { reason: (product: Product, _: unknown, context: Context) => reasons(context).load(product) },
+    },
+    { identify: ({ userId }: Context) => userId },
+  );
+  const cache = process.cache as unknown as Cache<Context>;
+  const reasons = cache.loader<Product, string, Context>({
+    name: "Reason",
+    maxAge: 60,
+    batch: async (products) => products.map(({ reason }) => reason),
+    cacheKeyFn: ({ id }) => id,
+  });
+  for (const userId of ["alice", "bob"])
+    expect(JSON.stringify(await dataOf(process.ask("{ me { best { details { reason } } } }", { userId })))).toContain(
+      `because ${userId} has`,
+    );
+});
+
 it("a PUBLIC field below a PRIVATE one of a caller without an identity belongs to that caller", async () => {
   const { ask, newLoads } = site(OWN, recommending((context) => [Promise.resolve(productFor(context))])(), {
     identify: () => null,

@@ -25,6 +25,8 @@ interface Wrapped {
   readonly inner: Resolver;
   readonly cache: CacheParts;
   readonly options: string;
+  /** Whether the entities that it returns are parts of responses, although it is not cached. */
+  readonly hasEntities: boolean;
 }
 
 export function markWrapped<Outer extends object>(outer: Outer, wrapped: Wrapped): Outer {

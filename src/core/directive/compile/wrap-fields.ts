@@ -19,13 +19,7 @@ import { resolveIdFields } from "../entities/id-fields.js";
 import { type ExistenceCheck, existenceChecks, type FieldExistence } from "../existence/field-existence.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
 import { reportUnmatchedTags } from "../invalidation/read-invalidations.js";
-import {
-  derivingResolver,
-  privateResolver,
-  publicResolver,
-  typesWithOrigin,
-  uncachedPrivateResolver,
-} from "../permissions/origins.js";
+import { derivingResolver, privateResolver, publicResolver, uncachedPrivateResolver } from "../permissions/origins.js";
 import { cachedResolver, requestFactoryOf } from "../run/cached-field.js";
 import {
   asField,
@@ -155,8 +149,8 @@ interface Applied {
 
 function wrapFields(schema: GraphQLSchema, { rules, entities, existence, appliedWith, parts }: Applied): GraphQLSchema {
   const { privateValues } = parts.tier.loads;
-  const withOrigin = typesWithOrigin(schema, rules.fields);
-  if (withOrigin.size > 0) privateValues.isAsked = true;
+  if ([...rules.fields.values()].some(({ policy }) => policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true))
+    privateValues.isAsked = true;
   const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
   const hasCachedChildren = [...rules.fields.values()].some(({ isRoot }) => !isRoot);
 
@@ -172,8 +166,8 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
       throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistake}`, { coordinate });
     return true;
   };
-  const marked = <Outer extends object>(outer: Outer, inner: Resolver): Outer =>
-    markWrapped(outer, { inner, cache: parts, options: appliedWith });
+  const marked = <Outer extends object>(outer: Outer, inner: Resolver, hasEntities = false): Outer =>
+    markWrapped(outer, { inner, cache: parts, options: appliedWith, hasEntities });
   const beginning = (resolve: Resolver, { type: returned }: AnyField, type: GraphQLObjectType): Resolver => {
     const isOfRoot = type === schema.getQueryType() || notRead.includes(type);
     const leadsToCached = hasCachedChildren && isOfRoot && isCompositeType(getNamedType(returned));
@@ -187,7 +181,8 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     parts.requestFactories.set(rule.coordinate, factory);
     parts.requestFactories.set(factoryName(rule.coordinate, rule.variant.id), factory);
   };
-  const isOrigin = ({ type }: AnyField): boolean => withOrigin.has(getNamedType(type));
+  // Whatever the schema says: a loader can be made afterwards.
+  const isOrigin = ({ type }: AnyField): boolean => isCompositeType(getNamedType(type));
   const noting = (coordinate: string, field: AnyField, resolve: Resolver): Resolver => {
     if (rules.privateFields.has(coordinate)) return uncachedPrivateResolver(coordinate, resolve, parts);
     return isOrigin(field) ? derivingResolver(coordinate, resolve, privateValues) : resolve;
@@ -214,7 +209,7 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
     const own = noting(coordinate, field, collecting);
     const outer = beginning(own, field, type);
-    if (own !== resolve) return marked(outer, resolve);
+    if (own !== resolve) return marked(outer, resolve, finder !== undefined);
     // Without a mark: what the field returns is as it was.
     return outer === resolve ? undefined : outer;
   };

@@ -1,32 +1,12 @@
-import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType, isObjectType } from "graphql";
+import { type GraphQLObjectType, type GraphQLSchema, getNamedType, isObjectType } from "graphql";
+import { identityOf } from "../../loader/identity.js";
 import type { CacheParts } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
-import type { FieldRule } from "../../schema-rules.js";
 import { type PrivateValues, whenSettled } from "../../tier/source/private-values.js";
 import type { AnyField } from "../compile/field-rule.js";
 import type { Resolver } from "../compile/own-resolver.js";
-import { nextTypes, objectsOf, reached, reversed } from "../compile/type-graph.js";
+import { objectsOf, reached } from "../compile/type-graph.js";
 import { privateHintIn } from "../hints/response-hint.js";
-
-/** Returns types that lead to parents of cached fields which do not say that they are PUBLIC. */
-export function typesWithOrigin(
-  schema: GraphQLSchema,
-  rules: ReadonlyMap<string, FieldRule>,
-): ReadonlySet<GraphQLNamedType> {
-  const types = Object.values(schema.getTypeMap());
-  const isPublicByDefault = (coordinate: string): boolean => {
-    const policy = rules.get(coordinate)?.policy;
-    return policy?.scope === "PUBLIC" && policy.isDeclaredPublic !== true;
-  };
-  const parents = types.filter(
-    (type) =>
-      isObjectType(type) && Object.keys(type.getFields()).some((name) => isPublicByDefault(`${type.name}.${name}`)),
-  );
-  return reached(
-    parents,
-    reversed(types, (type) => nextTypes(schema, type)),
-  );
-}
 
 /**
  * Returns the types of which a query can have objects only below a PRIVATE field. `scopeOf`: the
@@ -66,7 +46,7 @@ export function uncachedPrivateResolver(coordinate: string, resolve: Resolver, p
   const { loads } = parts.tier;
   const inner = privateResolver(coordinate, resolve, loads.privateValues);
   return (source, args, context, info) => {
-    loads.readPrivate(coordinate);
+    loads.readPrivate(coordinate, identityOf(parts.identify, context) ?? "");
     parts.requestStates.observerOf(context)?.onKnown?.(true);
     return inner(source, args, context, info);
   };

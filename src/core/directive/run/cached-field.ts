@@ -68,12 +68,12 @@ class CachedField {
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
     const { rule, isPrivate } = this;
     const { requestStates, identify, tier, channel } = this.parts;
-    if (isPrivate) tier.loads.readPrivate(rule.coordinate);
+    const identity = isPrivate ? identityOf(identify, context) : undefined;
+    if (isPrivate) tier.loads.readPrivate(rule.coordinate, identity ?? "");
     const override = requestStates.hasOverrides ? requestStates.overrideOf(context) : undefined;
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
     if (!tier.modes.isUnrestricted && tier.modes.isOff(rule.coordinate))
       return this.#bypass(source, args, context, info, "MODE_OFF");
-    const identity = isPrivate ? identityOf(identify, context) : undefined;
     if (isPrivate && identity === undefined) {
       const mistake = identityMistake(identify, context, rule.coordinate);
       return this.#bypass(source, args, context, info, "NO_IDENTITY", mistake);

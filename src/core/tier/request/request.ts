@@ -28,6 +28,8 @@ export interface ReadRequest {
   readonly batch?: SourceBatch | undefined;
   readonly needsNoSlot?: boolean | undefined;
   readonly owner?: object | undefined;
+  /** Whose the value is, if it is PRIVATE. */
+  readonly identity?: string | undefined;
   /** Returns the abort signals of the caller's request. Called on a miss. */
   readonly signals?: (() => CallSignals | undefined) | undefined;
   readonly hintOf?: (() => ResponseHint | undefined) | undefined;

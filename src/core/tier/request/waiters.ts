@@ -246,7 +246,7 @@ export class AbortListeners {
 }
 
 /** The load that the current asynchronous context is inside of. */
-export interface EnclosingLoad {
+export interface EnclosingLoad extends PrivateReader {
   /** Has the keys of this load, and of those that it is inside of. */
   readonly keys: Pick<EnclosingLoad, "has">;
   readonly start: number;
@@ -258,15 +258,21 @@ export interface EnclosingLoad {
   readonly hasEnded: boolean;
   /** Whether this load, or one that it is inside of, is this one, or has this key. */
   has(one: EnclosingLoad | string): boolean;
-  /** Notes that it has read a PRIVATE value, which `coordinate` names. */
-  readPrivate(coordinate: string): void;
 }
+
+/** What depends on the PRIVATE values that it reads. */
+export interface PrivateReader {
+  readPrivate(coordinate: string, owner: ReadOwner): void;
+}
+
+/** Whose a PRIVATE value is: "" without an identity; undefined: that of whoever asks. */
+export type ReadOwner = string | undefined;
 
 /** Looks outward for keys: with copies of them, loads inside of a large batch multiply it. (P13) */
 export class SingleLoad implements EnclosingLoad {
   hasEnded = false;
-  /** The field or loader of the first PRIVATE value that it has read. */
-  privateCoordinate: string | undefined = undefined;
+  /** By owner, the field or loader of the first PRIVATE value that it has read. */
+  privateReads: Map<ReadOwner, string> | undefined = undefined;
 
   constructor(
     readonly key: string,
@@ -274,6 +280,8 @@ export class SingleLoad implements EnclosingLoad {
     readonly waiters: Waiters,
     readonly outer: EnclosingLoad | undefined,
     readonly isOutside: boolean,
+    /** Whose value is made of this one. */
+    readonly reader: PrivateReader | undefined = outer,
   ) {}
 
   get keys(): this {
@@ -286,10 +294,11 @@ export class SingleLoad implements EnclosingLoad {
     return load?.has(one) === true;
   }
 
-  readPrivate(coordinate: string): void {
-    if (this.privateCoordinate !== undefined) return;
-    this.privateCoordinate = coordinate;
-    this.outer?.readPrivate(coordinate);
+  readPrivate(coordinate: string, owner: ReadOwner): void {
+    this.privateReads ??= new Map();
+    if (this.privateReads.has(owner)) return;
+    this.privateReads.set(owner, coordinate);
+    this.reader?.readPrivate(coordinate, owner);
   }
 }
 
@@ -301,7 +310,7 @@ export class JointLoad implements EnclosingLoad {
   #outer: JointLoad | undefined;
   #waiters: Waiters | undefined;
   #endedCount = 0;
-  #hasReadPrivate = false;
+  readonly #owners = new Set<ReadOwner>();
   readonly outer = undefined;
   readonly start: number;
   readonly isOutside: boolean;
@@ -346,9 +355,27 @@ export class JointLoad implements EnclosingLoad {
     return around;
   }
 
-  readPrivate(coordinate: string): void {
-    if (this.#hasReadPrivate) return;
-    this.#hasReadPrivate = true;
-    for (const load of this.loads) load.readPrivate(coordinate);
+  readPrivate(coordinate: string, owner: ReadOwner): void {
+    if (this.#owners.has(owner)) return;
+    this.#owners.add(owner);
+    for (const load of this.loads) load.readPrivate(coordinate, owner);
+  }
+}
+
+/** A call of a source without the cache: no load, but what it returns depends on what it reads. */
+export class BypassingCall implements PrivateReader {
+  readonly hasEnded = true;
+  readonly privateReads = new Map<ReadOwner, string>();
+
+  /** `outer`: where it was called. `around`: what it is a part of. */
+  constructor(
+    readonly outer: EnclosingLoad | BypassingCall | undefined,
+    private readonly around: readonly PrivateReader[],
+  ) {}
+
+  readPrivate(coordinate: string, owner: ReadOwner): void {
+    if (this.privateReads.has(owner)) return;
+    this.privateReads.set(owner, coordinate);
+    for (const one of this.around) one.readPrivate(coordinate, owner);
   }
 }

@@ -38,7 +38,7 @@ export function loadedOf(
   const excess = excessOf(request, enclosing, privateValues);
   const isNarrowed = excess?.isNarrowed === true;
   if (isNarrowed) {
-    enclosing.outer?.readPrivate(key.coordinate);
+    enclosing.reader?.readPrivate(key.coordinate, undefined);
     privateValues.noteField(value, key.coordinate, request.context, request.call?.path);
   }
   const hint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
@@ -121,7 +121,7 @@ function mistakeInTags({ tags, key }: ReadRequest, value: unknown): CachedError 
 /** Returns in what way a load that has ended depends on more than its key. */
 export function excessOf(
   request: ReadRequest,
-  { privateCoordinate }: SingleLoad,
+  { privateReads }: SingleLoad,
   privateValues: PrivateValues,
 ): Excess | undefined {
   const narrowed = (expected: string): Excess => ({
@@ -129,10 +129,16 @@ export function excessOf(
     isNarrowed: true,
     error: uncached("CACHED_SCOPE_NARROWED", request.key, `expected ${expected}`),
   });
-  if (privateCoordinate !== undefined && request.policy.scope !== "PRIVATE")
-    return narrowed(
-      `the load of a PUBLIC value to read PUBLIC values only, got a read of \`${privateCoordinate}\`, which is PRIVATE; set scope: PRIVATE, or do not read it there`,
-    );
+  const { policy, identity } = request;
+  for (const [owner, coordinate] of privateReads ?? [])
+    if (policy.scope !== "PRIVATE")
+      return narrowed(
+        `the load of a PUBLIC value to read PUBLIC values only, got a read of \`${coordinate}\`, which is PRIVATE; set scope: PRIVATE, or do not read it there`,
+      );
+    else if (owner !== undefined && owner !== identity)
+      return narrowed(
+        `the load of a PRIVATE value to read those of its own identity only, got a read of \`${coordinate}\` of another one; let both have the same \`identify\`, or do not read it there`,
+      );
   const origin = privateValues.originOf(request);
   return origin === undefined
     ? request.excess?.()

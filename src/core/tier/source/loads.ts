@@ -22,11 +22,14 @@ import { LoadControl } from "../request/result-control.js";
 import type { TierSettings } from "../request/settings.js";
 import {
   AbortListeners,
+  BypassingCall,
   Caller,
   type EnclosingLoad,
   isAbandonment,
   isAbortError,
   JointLoad,
+  type PrivateReader,
+  type ReadOwner,
   SingleLoad,
   Waiters,
 } from "../request/waiters.js";
@@ -106,7 +109,11 @@ export class Loads {
     return NESTING.starts;
   }
 
-  #enter(key: Key, waiters: Waiters, outer: EnclosingLoad | undefined, isOutside: boolean): SingleLoad {
+  #enter(key: Key, waiters: Waiters, { isRefresh, isOutside = false }: LoadStart): SingleLoad {
+    // Nobody inside another load waits for a refresh.
+    const isInside = !isRefresh && this.running > 0;
+    const outer = isInside ? this.enclosing() : undefined;
+    const reader = isInside ? this.reader() : undefined;
     NESTING.running++;
     if (!NESTING.isStarting) {
       NESTING.isStarting = true;
@@ -115,13 +122,18 @@ export class Loads {
         NESTING.isStarting = false;
       });
     }
-    return new SingleLoad(this.#prefix + key.name, this.starts, waiters, outer, isOutside || outer?.isOutside === true);
+    const isAlone = isOutside || outer?.isOutside === true;
+    return new SingleLoad(this.#prefix + key.name, this.starts, waiters, outer, isAlone, reader);
   }
 
   /** In Node.js 20 and 22, an enabled AsyncLocalStorage slows down every promise of the process. */
   #leave(load: SingleLoad): void {
     load.hasEnded = true;
     load.waiters.end();
+    this.#left();
+  }
+
+  #left(): void {
     NESTING.running--;
     if (NESTING.running === 0) disableStorage(NESTING.storage);
   }
@@ -129,12 +141,34 @@ export class Loads {
   enclosing(): EnclosingLoad | undefined {
     let load = NESTING.storage.getStore();
     while (load?.hasEnded === true) load = load.outer;
+    return load as EnclosingLoad | undefined;
+  }
+
+  /** Returns what a PRIVATE value that is read now is for. */
+  reader(): EnclosingLoad | BypassingCall | undefined {
+    let load = NESTING.storage.getStore();
+    while (load?.hasEnded === true && !(load instanceof BypassingCall)) load = load.outer;
     return load;
   }
 
-  /** The loads that a read of a PRIVATE value is inside of depend on who asks. */
-  readPrivate(coordinate: string): void {
-    if (this.running > 0) this.enclosing()?.readPrivate(coordinate);
+  readPrivate(coordinate: string, owner: ReadOwner): void {
+    if (this.running > 0) this.reader()?.readPrivate(coordinate, owner);
+  }
+
+  /** Calls a source without the cache, for `readers`. What it makes of PRIVATE values is noted. */
+  async bypass<T>(call: () => T | Promise<T>, context: unknown, readers: readonly PrivateReader[] = []): Promise<T> {
+    if (!this.privateValues.isAsked) return call();
+    const here = this.reader();
+    const around = new Set(here === undefined ? readers : [here, ...readers]);
+    const bypassing = new BypassingCall(NESTING.storage.getStore(), [...around]);
+    NESTING.running++;
+    try {
+      const value = await NESTING.storage.run(bypassing, call);
+      for (const coordinate of bypassing.privateReads.values()) this.privateValues.note(value, coordinate, context);
+      return value;
+    } finally {
+      this.#left();
+    }
   }
 
   /** Runs `work` inside of all `loads` at once: what it reads, each of them has read. */
@@ -164,12 +198,10 @@ export class Loads {
   /** Starts a load at once, so that all loads of one tick reach their source in that tick. */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
     const { clock, settings } = this.parts;
-    const { isRefresh, isOutside = false, lingerMs = 0 } = start;
+    const { isRefresh, lingerMs = 0 } = start;
     const hasBegun = (): boolean => load.hasBegun;
     const waiters = lingerMs === 0 ? start.waiters : lingering(start.waiters, lingerMs, clock, hasBegun);
-    // Nobody inside another load waits for a refresh.
-    const outer = isRefresh || this.running === 0 ? undefined : this.enclosing();
-    const load = new Load(request, start, waiters, this.#enter(request.key, waiters, outer, isOutside), clock.now());
+    const load = new Load(request, start, waiters, this.#enter(request.key, waiters, start), clock.now());
     if (!isRefresh) this.#keepAlive();
     const completed = this.#complete(load);
     const limited = within(this.#limits, completed, {
@@ -370,7 +402,7 @@ export class Loads {
  * its age and its scope. (P2, P8)
  */
 const NESTING = {
-  storage: new AsyncLocalStorage<EnclosingLoad>(),
+  storage: new AsyncLocalStorage<EnclosingLoad | BypassingCall>(),
   caches: 0,
   running: 0,
   starts: 0,
