@@ -1,4 +1,4 @@
-import type { GraphQLArgument, GraphQLOutputType, GraphQLResolveInfo } from "graphql";
+import type { GraphQLArgument, GraphQLOutputType, GraphQLResolveInfo, GraphQLSchema } from "graphql";
 import type { ValueWriter } from "./keys/canonical.js";
 import type { Variant } from "./keys/key.js";
 import type { Path, PathRoots } from "./keys/path.js";
@@ -14,6 +14,8 @@ export class AppliedRules implements SchemaRules {
   readonly wrapped = new Map<string, { readonly name: string }>();
   /** By coordinate and variant, whose fields share entries: the resolver that loads them. */
   readonly sources = new Map<string, object>();
+  /** Whether the responses of a schema may be stored. A server can wrap its resolvers later. */
+  readonly storesResponses = new WeakMap<GraphQLSchema, boolean>();
   readonly policies = new Map<string, PolicySettings>();
   readonly objectTags = new Set<string>();
   readonly privateFields = new Set<string>();

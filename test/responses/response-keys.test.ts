@@ -8,7 +8,7 @@ import {
   memoryStore,
   type ResponsesOptions,
 } from "graphql-cached";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type Context, HINTS, openSite, SERVERS, type ServerName } from "./site.js";
 
 describe.each(SERVERS)("the key of a response on %s", (server) => {
@@ -98,6 +98,22 @@ describe("the responses of two schemas of one cache", () => {
     const office = add(() => "7 less 2", "String @cacheControl(maxAge: 60)");
     for (let round = 0; round < 3; round++)
       expect([await shop("{ price }"), await office("{ price }")]).toEqual([7, "7 less 2"]);
+  });
+
+  it.each([
+    ["production", [1, 1, "staff 2", "staff 3"]],
+    // A development server evaluates a changed module again.
+    ["development", [1, 1, 1, 1]],
+  ])("are not shared in production if a resolver of no cached field differs, in %s", async (env, expected) => {
+    vi.stubEnv("NODE_ENV", env);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    let calls = 0;
+    const add = openSchemas();
+    const shop = add(() => String(++calls), "String @cacheControl(maxAge: 60)");
+    const answers = [await shop("{ price }"), await shop("{ price }")];
+    const staff = add(() => `staff ${++calls}`, "String @cacheControl(maxAge: 60)");
+    answers.push(await staff("{ price }"), await staff("{ price }"));
+    expect(answers).toEqual(expected.map(String));
   });
 
   it("are not kept with a field that only the other one caches", async () => {

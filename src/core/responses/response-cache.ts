@@ -1,6 +1,7 @@
 import type { ExecutionArgs, GraphQLSchema } from "graphql";
 import { attempt } from "../base/built-in.js";
 import { getOrMake } from "../base/multimap.js";
+import { storesResponses } from "../directive/compile/shared-entries.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
 import { identityMistake, identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-states.js";
@@ -21,7 +22,7 @@ import { asStored } from "./stored-response.js";
  * of an ordinary request.
  */
 export class ResponseCache {
-  readonly #variants = new WeakMap<GraphQLSchema, Variant>();
+  readonly #variants = new WeakMap<GraphQLSchema, { readonly variant: Variant | undefined }>();
   readonly #shared: ResponsesParts;
   readonly #memo: Memo;
   readonly #slot: number;
@@ -88,7 +89,7 @@ export class ResponseCache {
     const { context } = operation;
     const variant = this.#variantOf(operation.schema);
     const plan = this.planner.plan(operation);
-    if (plan === undefined || !plan.isStorable) return undefined;
+    if (variant === undefined || plan === undefined || !plan.isStorable) return undefined;
     const isExpected = (this.usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
     if (this.usesPolicies && !isExpected) return undefined;
     const learned = admission.of(plan.digest);
@@ -160,13 +161,15 @@ export class ResponseCache {
     return made;
   }
 
-  #variantOf(schema: GraphQLSchema): Variant {
-    return getOrMake(this.#variants, schema, () => {
+  /** Undefined: its responses could be those of another schema. */
+  #variantOf(schema: GraphQLSchema): Variant | undefined {
+    const known = getOrMake(this.#variants, schema, () => {
       const { keys, variants } = this.parts;
       const { maxAgeMs, extensions, tags } = this.#shared.options;
+      const shape = shapeOf(schema, this.parts);
       const variant = keys.variant({
         kind: "response",
-        shape: shapeOf(schema, this.parts),
+        shape,
         versions: [],
         // Servers with other options share no responses.
         keyTemplate: [JSON.stringify([maxAgeMs, extensions, this.usesPolicies])],
@@ -174,8 +177,9 @@ export class ResponseCache {
       });
       variants.declare(RESPONSES, variant);
       if (tags === undefined) reportStart(schema, this.parts);
-      return variant;
+      return { variant: storesResponses(schema, shape, this.parts) ? variant : undefined };
     });
+    return known.variant;
   }
 }
 

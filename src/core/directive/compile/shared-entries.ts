@@ -1,5 +1,7 @@
-import { defaultFieldResolver, type GraphQLSchema } from "graphql";
+import { defaultFieldResolver, type GraphQLSchema, isObjectType } from "graphql";
 import { CachedError } from "../../base/errors.js";
+import { getOrMake } from "../../base/multimap.js";
+import { RESPONSES } from "../../keys/key.js";
 import type { CacheParts } from "../../parts.js";
 import type { SchemaRules } from "../../schema-rules.js";
 import { hasOwnResolver, wrappedBy } from "./own-resolver.js";
@@ -38,6 +40,33 @@ export function checkSources(schema: GraphQLSchema, { fields }: SchemaRules, par
 }
 
 const MAX_LISTED = 5;
+
+/**
+ * Whether responses of a schema may be stored: not if another one of the same `shape` resolves a
+ * field in another way, cached or not, since it would get them. Outside of production, the later
+ * schema replaces the earlier one, as above.
+ */
+export const storesResponses = (schema: GraphQLSchema, shape: string, parts: CacheParts): boolean =>
+  getOrMake(parts.rules.storesResponses, schema, () => {
+    const { sources } = parts.rules;
+    const own = new Map<string, object>();
+    for (const type of Object.values(schema.getTypeMap()))
+      for (const name of Object.keys(isObjectType(type) ? type.getFields() : {}))
+        own.set(`${type.name}.${name}`, sourceOf(schema, `${type.name}.${name}`));
+    const entries = `${RESPONSES} ${shape}`;
+    const known = sources.get(entries) as typeof own | undefined;
+    const [other] = [...(known ?? [])].find(([coordinate, source]) => own.get(coordinate) !== source) ?? [];
+    if (other === undefined || !parts.isProduction) sources.set(entries, own);
+    if (other === undefined) return true;
+    const mistake = `graphql-cached: expected one resolver for each field of the schemas whose responses are stored, got a schema of the same shape with another resolver of \`${other}\``;
+    const remedy = "give each schema a cache with a `prefix` of its own";
+    if (parts.isProduction) parts.onceLog.warn(`${mistake}; its responses are not stored; ${remedy}`);
+    else
+      parts.onceLog.info(
+        `${mistake}; the later schema replaces the earlier one. In production its responses are not stored: if both are in use, ${remedy}`,
+      );
+    return !parts.isProduction;
+  });
 
 /** The function that loads a field, without the cache. One for all properties of parents. */
 function sourceOf(schema: GraphQLSchema, coordinate: string): object {
