@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { promisify } from "node:util";
+import { promisify, types } from "node:util";
 import { constants, crc32, deflate, deflateSync, type InputType, inflateSync, type ZlibOptions } from "node:zlib";
 import { notPromise } from "../base/deferred.js";
 import { type Codec, type Content, Unreadable, Unstorable } from "./codec.js";
@@ -66,7 +66,7 @@ export function createPacking(settings: PackingSettings) {
       };
       if (bytes.byteLength <= compressAboveBytes) return packed();
       const smaller = compress(bytes);
-      return smaller instanceof Promise ? smaller.then(packed) : packed(smaller);
+      return types.isPromise(smaller) ? smaller.then(packed) : packed(smaller);
     },
     /** Unpacks what begins at `at` and ends with `bytes`. Throws `Unreadable`. */
     unpack(bytes: Buffer, at = 0): Encoded {

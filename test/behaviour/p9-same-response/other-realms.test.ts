@@ -1,7 +1,7 @@
 import { runInNewContext } from "node:vm";
 import { settle } from "@graphql-cached/testing";
 import type { CacheOptions } from "graphql-cached";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { errorTypeOf } from "../../../src/core/telemetry/error-type.js";
 import { msgpackrCodec } from "../../support/msgpackr-codec.js";
 import { dataOf, memoryWorld, onEachStore, waitForStores } from "../../support/world.js";
@@ -29,6 +29,22 @@ const seen = (value: unknown): string =>
   });
 
 const CODECS: Readonly<Record<string, CacheOptions<never>>> = { JSON: {}, msgpackr: { codec: msgpackrCodec() } };
+
+it("stores what takes long to compress where Promise is not that of Node.js", async () => {
+  // As in Jest, where zlib returns promises of another realm.
+  onTestFinished(() => void vi.unstubAllGlobals());
+  vi.stubGlobal("Promise", class OtherPromise<Value> extends Promise<Value> {});
+  let loads = 0;
+  const process = memoryWorld().process(
+    "type Query { text: String @cached(maxAge: 60) }",
+    { Query: { text: () => (loads++, "x".repeat(100_000)) } },
+    { memory: false, storage: { compressAboveBytes: 1_000 } },
+  );
+  await dataOf(process.ask("{ text }"));
+  await waitForStores(process);
+  await dataOf(process.ask("{ text }"));
+  expect(loads).toBe(1);
+});
 
 describe("values of another realm", () => {
   for (const [what, source] of Object.entries(FOREIGN))

@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { type Clock, MAX_TIMER_MS, type Random } from "../../base/clock.js";
 import { ignoreRejection } from "../../base/deferred.js";
 import { CachedError, describeSetting } from "../../base/errors.js";
@@ -120,7 +121,7 @@ export class Settlement {
     try {
       if (room !== undefined) await room;
       const packing = this.parts.packing.pack(content);
-      const packed = packing instanceof Promise ? await packing : packing;
+      const packed = types.isPromise(packing) ? await packing : packing;
       const request = this.#requestFor(inFlight, loaded, subjects, packed);
       if (request !== undefined) inFlight.isStoring = true;
       const outcome = request && (await this.#storeRequests.add(request));
