@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { GraphQLError } from "graphql";
 import { type CacheOptions, memoryStore } from "graphql-cached";
@@ -44,6 +45,34 @@ function createSite(options: CacheOptions<never> = {}) {
   const start = () => world.process(typeDefs, resolvers, { testing: { clock }, ...options });
   return { clock, source, start, ...start() };
 }
+
+it("passes on the error of an overdue load although it throws when it is looked at", async () => {
+  const clock = new FakeClock();
+  const { cache, events } = memoryWorld(() => memoryStore({ clock })).process("type Query { unused: Int }", {}, {
+    testing: { clock },
+    loads: { loadTimeoutMs: 1_000, maxConcurrentLoads: 1 },
+  } as never);
+  const failing = gate();
+  const find = cache.wrap({
+    name: "find",
+    maxAge: 60,
+    load: async (id: number) => {
+      if (id === 2) return id;
+      await failing.passed;
+      throw Object.defineProperty(new Error("odd"), "name", { get: () => assert.fail("nobody reads it") });
+    },
+  });
+  const overdue = expect(find(1)).rejects.toMatchObject({ code: "CACHED_LOAD_TIMEOUT" });
+  await vi.waitFor(() => expect(events.some(({ name }) => name === "load.started")).toBe(true));
+  await clock.advance(1_000);
+  await overdue;
+  failing.open();
+  // Its slot is free again.
+  expect(await find(2)).toBe(2);
+  const closed = cache.close();
+  await settle();
+  await expect(closed).resolves.toBeUndefined();
+});
 
 onEachStore("a value that its source no longer has", (world) => {
   it("is no longer served, in any process, when its refresh has found that out", async () => {

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { types } from "node:util";
 import { attempt } from "../../base/built-in.js";
 import {
   asJob,
@@ -212,10 +213,7 @@ export class Loads {
         load.admitted?.expire();
         start.onTimeout?.();
         waiters.expire();
-        const error = this.#timedOut(request.key);
-        const loadMs = settings.loadTimeoutMs;
-        const refusal = undefined;
-        return { kind: "failed", error, refusal, loadMs, begunAt: 0, isCallersOwn: false, isSourceFailure: true };
+        return failedLoad(this.#timedOut(request.key), settings.loadTimeoutMs);
       },
     });
     return { waiters, completed, limited };
@@ -245,11 +243,17 @@ export class Loads {
       }
       admitted.end(called);
     } catch (thrown) {
-      called = load.hasBegun ? this.#failureOf(load, thrown) : failed(thrown);
+      // Errors can throw when they are looked at.
+      called = (load.hasBegun ? attempt(() => this.#failureOf(load, thrown)) : undefined) ?? failed(thrown);
       load.admitted?.end(load.hasBegun ? called : undefined);
     }
-    const result = called.kind === "failed" ? this.#failed(load, called) : this.#loadedOf(load, called.value);
-    const loaded = result instanceof Promise ? await result : result;
+    let loaded: Loaded;
+    try {
+      const result = called.kind === "failed" ? this.#failed(load, called) : this.#loadedOf(load, called.value);
+      loaded = types.isPromise(result) ? await result : result;
+    } catch (thrown) {
+      loaded = failedLoad(thrown, 0);
+    }
     this.#leave(load.enclosing);
     start.waiters.end();
     if (expedite !== undefined) this.#queued.delete(name, expedite);
@@ -339,7 +343,7 @@ export class Loads {
     this.callerErrors.endSeries(request.key);
     channel.publish({ name: "load.finished", ...subjectOf(request.key), loadMs });
     const loaded = encode(value, false);
-    return loaded instanceof Promise ? loaded.then(finish) : finish(loaded);
+    return types.isPromise(loaded) ? loaded.then(finish) : finish(loaded);
   }
 
   /** A value without the promises in it. With them, if one rejects, or takes too long. */
@@ -462,6 +466,16 @@ export interface RunningLoad {
   readonly limited: Promise<Loaded>;
   readonly completed: Promise<Loaded>;
 }
+
+const failedLoad = (error: unknown, loadMs: number): Loaded => ({
+  kind: "failed",
+  error,
+  refusal: undefined,
+  loadMs,
+  begunAt: 0,
+  isCallersOwn: false,
+  isSourceFailure: true,
+});
 
 /** For the promises in a value. GraphQL waits for those that the query selects. */
 const MAX_SETTLE_MS = 10_000;
