@@ -29,10 +29,13 @@ function given(owner: object): object {
 }
 
 class Fields extends (given as unknown as new (owner: object) => object) {
-  /** All in one field, so that the objects of one shape get one other. */
-  readonly #states = new Map<StateOf<unknown>, unknown>();
+  /**
+   * All in one field, so that the objects of one shape get one other. Weak: an object can outlive
+   * the caches that it was used with.
+   */
+  readonly #states = new WeakMap<StateOf<unknown>, unknown>();
 
-  static of(owner: object): Map<StateOf<unknown>, unknown> | undefined {
+  static of(owner: object): WeakMap<StateOf<unknown>, unknown> | undefined {
     return #states in owner ? owner.#states : undefined;
   }
 }

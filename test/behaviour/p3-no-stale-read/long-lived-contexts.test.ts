@@ -1,5 +1,5 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
-import { type BatchCall, type Cache, memoryStore, type ResultControl } from "graphql-cached";
+import { type BatchCall, type Cache, createCache, memoryStore, type ResultControl } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
 import { collectGarbage } from "../../support/collect-garbage.js";
@@ -277,6 +277,25 @@ describe("a loader whose context outlives its request", () => {
     for (let id = 3; id < 300; id++) await values.load(id);
     collectGarbage();
     expect(first.map((ref) => ref.deref())).toEqual([undefined, undefined]);
+  });
+
+  it("keeps no cache that it was used with before", async () => {
+    const context = {};
+    const use = async (): Promise<WeakRef<object>> => {
+      const cache = createCache({ defaultScope: "PUBLIC" });
+      const batch = async (ids: readonly number[]) => ids;
+      await cache.loader({ name: "Value", maxAge: 60, batch })(context).load(1);
+      await settle();
+      await cache.close();
+      return new WeakRef(batch);
+    };
+    const used = await Promise.all([use(), use(), use()]);
+    // What was used last can still be in a frame.
+    await use();
+    await new Promise((resolve) => setImmediate(resolve));
+    collectGarbage();
+    expect(used.map((ref) => ref.deref())).toEqual([undefined, undefined, undefined]);
+    expect(context).toEqual({});
   });
 
   it("keeps nothing in memory of ids that were cleared after an error", async () => {
