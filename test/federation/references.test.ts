@@ -75,6 +75,44 @@ describe("references to an entity type with @cached", () => {
     await cache.close();
   });
 
+  it.each([
+    ["an entity type that is PRIVATE", "@cached(maxAge: 60, scope: PRIVATE)", "Account"],
+    ["an entity type that is PRIVATE, and asked for in the same call", "@cached(maxAge: 60, scope: PRIVATE)", "both"],
+    ["a reference that reads a PRIVATE loader", "", "both"],
+  ])("leave PUBLIC fields of other entities PUBLIC beside %s", async (_, directive, asked) => {
+    let loads = 0;
+    const { cache, entities } = subgraph(
+      `${QUERY} type Account @key(fields: "id") ${directive} { id: ID! name: String favorite: Product }
+        type Product @key(fields: "id") { id: ID! reason: String @cached(maxAge: 60) }`,
+      {
+        Account: {
+          __resolveReference: ({ id }: Reference, context: { user: string }) => accounts(context).load(id as string),
+          favorite: ({ name }: Reference) => ({ id: 8, reason: name }),
+        },
+        Product: {
+          __resolveReference: ({ id }: Reference) => ({ id, reason: "new" }),
+          reason: ({ reason }: Reference) => (loads++, reason),
+        },
+      },
+      { identify: ({ user }: { user: string }) => user } as never,
+    );
+    const accounts = cache.loader<string, object, { user: string }>({
+      name: "Account",
+      scope: "PRIVATE",
+      maxAge: 60,
+      batch: async (ids, { user }) => ids.map((id) => ({ id, name: `liked by ${user}` })),
+    });
+    const account = { __typename: "Account", id: 1 };
+    const all = asked === "both" ? [product(7), account] : [product(7)];
+    const selection = "... on Product { reason } ... on Account { favorite { reason } }";
+    for (const user of ["ann", "bob"])
+      expect(await entities(all, selection, { user })).toEqual(
+        [{ reason: "new" }, { favorite: { reason: `liked by ${user}` } }].slice(0, all.length),
+      );
+    // What is below the account is each caller's own.
+    expect(loads).toBe(all.length === 1 ? 1 : 3);
+  });
+
   it("have a mode: off, each is loaded", async () => {
     const { loads, resolvers } = source();
     const { cache, entities } = subgraph(PRODUCT, resolvers);

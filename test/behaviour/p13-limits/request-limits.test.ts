@@ -356,3 +356,21 @@ describe("thousands of tags that are invalidated", () => {
     expect(events.findLast(({ name }) => name === "invalidation.finished")).toMatchObject({ isConfirmed: true });
   });
 });
+
+it("looks for PRIVATE values in a part of what an argument holds that is not in the key", async () => {
+  let looks = 0;
+  const count = {
+    getOwnPropertyDescriptor: (row: object, name: PropertyKey) => (looks++, Object.getOwnPropertyDescriptor(row, name)),
+  };
+  const rows = Array.from({ length: 20_000 }, (_, id) => new Proxy<{ id: number }>({ id }, count));
+  const { cache } = memoryWorld().process("type Query { unused: Int }", {});
+  const priceOf = cache.wrap({
+    name: "price",
+    maxAge: 60,
+    context: (_, __, context: object) => context,
+    key: (_, id) => id,
+    load: (catalog: typeof rows, id: number, _context: object) => catalog[id]?.id,
+  });
+  expect(await priceOf(rows, 7, {})).toBe(7);
+  expect(looks).toBeLessThan(5_000);
+});

@@ -508,6 +508,24 @@ describe("what a PUBLIC loader or function makes of a PRIVATE loader while it by
   });
 });
 
+it("a PUBLIC field of an execution whose root is an object of a PRIVATE field belongs to its caller", async () => {
+  const { schema, ask } = site(
+    "extend type Query { me: Me @cached(maxAge: 60, scope: PRIVATE) } type Me { id: ID! best: Product report: String }",
+    {
+      Query: {
+        me: (_: unknown, __: unknown, context: Context) => ({ id: "1", best: productFor(context) }),
+        product: (root?: { best: Product }) => root?.best ?? { id: "7", reason: "everybody likes it" },
+      },
+      Me: {
+        report: async (rootValue: unknown, _: unknown, contextValue: Context) =>
+          JSON.stringify(await graphql({ schema, source: "{ product { reason } }", rootValue, contextValue })),
+      },
+    },
+  );
+  for (const userId of ["alice", "bob"]) expect(await ask("{ me { report } }", userId)).toContain(`because ${userId}`);
+  expect(await ask("{ product { reason } }", "carol")).toContain("everybody likes it");
+});
+
 it("hands on the origin of an object through uncached resolvers to a loader, if no field is cached", async () => {
   const process = memoryWorld().process(
     `type Query { me: Me @cached(maxAge: 60, scope: PRIVATE) product: Product } type Me { best: Product }

@@ -57,7 +57,10 @@ export function readThroughAnother(schema: GraphQLSchema, parts: CacheParts) {
     const references = { name: REFERENCE, resolve: referenceResolverOf(type) };
     for (const { name, resolve } of [...Object.values(type.getFields()), references]) {
       const cache = resolve === undefined ? undefined : wrappedBy(resolve)?.cache;
-      if (cache !== undefined && cache !== parts) return { coordinate: `${type.name}.${name}`, cache };
+      const coordinate = `${type.name}.${name}`;
+      // Other fields are wrapped as well, and ask nothing of it.
+      const isAsked = cache?.rules.fields.has(coordinate) || cache?.rules.invalidations.has(coordinate);
+      if (cache !== undefined && cache !== parts && isAsked) return { coordinate, cache };
     }
   }
   return undefined;

@@ -22,7 +22,7 @@ import {
 } from "../../policy/policy.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";
-import { hasPrivateHint, isPrivateType } from "../hints/cache-control.js";
+import { hasPrivateHint, isEntitiesField, isPrivateType } from "../hints/cache-control.js";
 import { readInvalidation } from "../invalidation/read-invalidations.js";
 import { privateTypesOf } from "../permissions/origins.js";
 import { POLICIES } from "./apply-options.js";
@@ -77,10 +77,10 @@ class PolicyReader {
       if (!isObjectType(type)) continue;
       for (const field of Object.values(type.getFields())) this.#readField(type, field);
     }
-    const privateTypes = privateTypesOf(schema, (type, field) => this.#scopeOf(type, field));
+    const isPrivateObject = (type: GraphQLObjectType) => this.#isPrivateType(type) || isPrivateType(type);
+    const privateTypes = privateTypesOf(schema, isPrivateObject, (type, field) => this.#scopeOf(type, field));
     for (const { type, field, settings } of this.#found.values()) {
-      const isPrivate = this.#isPrivateType(type) || isPrivateType(type) || privateTypes.has(type);
-      const isPrivateByDefault = isPrivate || this.#returnsPrivate(field);
+      const isPrivateByDefault = isPrivateObject(type) || privateTypes.has(type) || this.#returnsPrivate(type, field);
       this.#add(makeRule(this.reading, type, field, { ...settings, isPrivateByDefault }));
     }
     for (const type of types) {
@@ -153,7 +153,7 @@ class PolicyReader {
     const found = this.#found.get(`${type.name}.${field.name}`)?.settings;
     const { scope } = mergeSettings(found?.own, found?.returned, found?.hinted);
     const isPrivate = found === undefined ? hasPrivateHint(schema, type, field) : parts.defaults.scope === "PRIVATE";
-    return scope ?? (isPrivate || this.#returnsPrivate(field) ? "PRIVATE" : undefined);
+    return scope ?? (isPrivate || this.#returnsPrivate(type, field) ? "PRIVATE" : undefined);
   }
 
   /** Whether a field is PRIVATE, cached or not, by what it says, or a type that it can return. */
@@ -168,9 +168,11 @@ class PolicyReader {
     return this.#typeSettings.get(name)?.scope === "PRIVATE";
   }
 
-  #returnsPrivate(field: AnyField): boolean {
+  #returnsPrivate(parent: GraphQLNamedType, field: AnyField): boolean {
+    const { schema } = this.reading.inputs;
+    if (isEntitiesField(schema, parent, field)) return false;
     const returned = getNamedType(field.type);
-    return [returned, ...objectsOf(this.reading.inputs.schema, returned)].some((type) => this.#isPrivateType(type));
+    return [returned, ...objectsOf(schema, returned)].some((type) => this.#isPrivateType(type));
   }
 
   #checkCoordinates(): void {
@@ -251,7 +253,7 @@ class PolicyReader {
       // In the place of an entity, there can be a reference to it.
       const isReference = (returned: GraphQLNamedType) =>
         isObjectType(returned) && referenceResolverOf(returned) !== undefined;
-      const isPrivate = (): boolean => this.#returnsPrivate(field) && !isReference(getNamedType(field.type));
+      const isPrivate = (): boolean => this.#returnsPrivate(type, field) && !isReference(getNamedType(field.type));
       return isPartOfParent(field) && (rule === undefined ? isPrivate() : rule.policy.scope === "PRIVATE");
     });
     for (const [coordinate, { policy }] of this.#fields) {

@@ -17,7 +17,12 @@ import { reportEntities } from "../entities/entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entities/entity-types.js";
 import { resolveIdFields } from "../entities/id-fields.js";
 import { type ExistenceCheck, existenceChecks, type FieldExistence } from "../existence/field-existence.js";
-import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
+import {
+  CacheControlHints,
+  type CacheControlOptions,
+  isEntitiesField,
+  resolveCacheControl,
+} from "../hints/cache-control.js";
 import { reportUnmatchedTags } from "../invalidation/read-invalidations.js";
 import { derivingResolver, privateResolver, publicResolver, uncachedPrivateResolver } from "../permissions/origins.js";
 import { cachedResolver, requestFactoryOf } from "../run/cached-field.js";
@@ -207,7 +212,8 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     const isRead = !notRead.includes(type);
     const finder = isRead && hasOwn ? entities?.finderOf(field.type, coordinate) : undefined;
     const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
-    const own = noting(coordinate, field, collecting);
+    // References note where each entity comes from.
+    const own = isEntitiesField(schema, type, field) ? collecting : noting(coordinate, field, collecting);
     const outer = beginning(own, field, type);
     if (own !== resolve) return marked(outer, resolve, finder !== undefined);
     // Without a mark: what the field returns is as it was.

@@ -189,6 +189,10 @@ function hintAt(target: Annotated): Hint {
 export const hasPublicHint = (field: AnyField, policy: PolicySettings | undefined): boolean =>
   policy?.scope === "PUBLIC" && hintAt(field).scope === "PUBLIC";
 
+/** Whether a field returns entities of all types, whose references have the scope of their type. */
+export const isEntitiesField = (schema: GraphQLSchema, parent: GraphQLNamedType, { name }: AnyField): boolean =>
+  name === "_entities" && parent === schema.getQueryType();
+
 /**
  * Whether a field is PRIVATE by hints: its own, or else those of the type that it returns, of the
  * objects that this can be, and of the query type. Apollo's rules know neither of the last two,
@@ -199,7 +203,6 @@ export function hasPrivateHint(schema: GraphQLSchema, parent: GraphQLNamedType, 
   if (scope !== undefined) return scope === "PRIVATE";
   const returned = getNamedType(field.type);
   const isOfQuery = parent === schema.getQueryType();
-  const isOfEntities = isOfQuery && field.name === "_entities";
-  const objects = isOfEntities ? [] : objectsOf(schema, returned);
+  const objects = isEntitiesField(schema, parent, field) ? [] : objectsOf(schema, returned);
   return [returned, ...objects, ...(isOfQuery ? [parent] : [])].some(isPrivateType);
 }

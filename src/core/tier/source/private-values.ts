@@ -15,6 +15,7 @@ export class PrivateValues {
    * PRIVATE. Empty for fields that say PUBLIC themselves.
    */
   readonly #coordinates = new WeakMap<object, string>();
+  #hasNoted = false;
   /** Whether any load can ask. */
   isAsked = false;
   /** Whether a loader or function can, which knows its ids, but not for which field it is asked. */
@@ -33,12 +34,12 @@ export class PrivateValues {
     return this.isAsked ? whenSettled(value, (settled) => this.#noteAll(settled, coordinate, context)) : value;
   }
 
-  /** Notes a PRIVATE field, so that all below it is PRIVATE, and what it returns for loaders. */
+  /** Notes a PRIVATE field, so that all below it is PRIVATE, and what it returns. */
   noteField<Value>(value: Value, coordinate: string, context: unknown, path: Place | undefined): Value {
     // graphql-jit makes other paths for each field, and names no types in them.
-    const isLinked = path?.typename !== undefined;
-    if (isLinked && this.isAsked) this.#coordinates.set(path, coordinate);
-    return isLinked && !this.isAskedOfIds ? value : this.noteSettled(value, coordinate, context);
+    if (path?.typename !== undefined && this.isAsked) this.#coordinates.set(path, coordinate);
+    // Loaders and other executions get the objects, not the path.
+    return this.noteSettled(value, coordinate, context);
   }
 
   /** Notes a field that says PUBLIC itself: what is below it is made from what all can get. */
@@ -62,7 +63,10 @@ export class PrivateValues {
 
   /** Returns the PRIVATE field or loader that a part of an id, or of arguments, came from. */
   coordinateIn(source: unknown, context: unknown): string | undefined {
-    const objects = this.isAskedOfIds ? objectsIn(source, context) : [];
+    return this.#hasNoted && this.isAskedOfIds ? this.#coordinateOfAny(objectsIn(source, context)) : undefined;
+  }
+
+  #coordinateOfAny(objects: Iterable<object>): string | undefined {
     for (const one of objects) if (this.#coordinates.has(one)) return this.#coordinates.get(one);
     return undefined;
   }
@@ -70,16 +74,19 @@ export class PrivateValues {
   /** Returns in words what makes the source of a PUBLIC load one caller's, if that is a mistake. */
   originOf({ policy, source, context, call }: ReadRequest): string | undefined {
     if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true) return undefined;
+    const mayFind = this.#hasNoted || isObject(context);
+    const objects = call === undefined && mayFind ? objectsIn(source, context) : [];
     const coordinate =
       call === undefined
-        ? this.coordinateIn(source, context)
+        ? this.#coordinateOfAny(objects)
         : (this.coordinateAbove(call.path) ?? this.coordinateOf(source));
     if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
-    const objects = call === undefined ? objectsIn(source, context) : [source];
-    return [...objects].some((one) => holds(one, context)) ? "one that holds the context of the request" : undefined;
+    const holders = call === undefined ? [...objects] : [source];
+    return holders.some((one) => holds(one, context)) ? "one that holds the context of the request" : undefined;
   }
 
   #noteAll(value: unknown, coordinate: string, context: unknown): void {
+    this.#hasNoted = true;
     const pending = [value];
     // Those in instances of classes, which lead to clients and connections.
     const held: unknown[] = [];
@@ -110,27 +117,39 @@ export function whenSettled<Value>(given: Value, note: (settled: unknown) => voi
 
 /** Bounds the work for what instances hold. Plain data was copied, or decoded, in as much time. */
 const MAX_HELD = 10_000;
-/** Bounds the work for one source. */
+/** Bound the work for one source, whose largest part need not be a part of the key. (P13) */
+const MAX_OBJECTS = 1_000;
 const MAX_PROPERTIES = 100;
 
 /** Returns what plain data contains, unless a Proxy or a getter throws. Undefined for instances. */
-const membersOf = (one: object, valuesOf = Object.values): readonly unknown[] | undefined =>
+const membersOf = (one: object): readonly unknown[] | undefined =>
   attempt(() => {
-    if (Array.isArray(one) || one instanceof Map || one instanceof Set) return [...one.values()];
-    return isPlainObject(one) ? valuesOf(one) : undefined;
+    if (isCollection(one)) return [...one.values()];
+    return isPlainObject(one) ? Object.values(one) : undefined;
   });
 
-/** Without those of getters, which may do anything: a key is made of what it needs. */
-const dataOf = (one: object): unknown[] =>
-  Object.values(Object.getOwnPropertyDescriptors(one)).map(({ value }) => value as unknown);
+const isCollection = (one: object): one is unknown[] | Map<unknown, unknown> | Set<unknown> =>
+  Array.isArray(one) || one instanceof Map || one instanceof Set;
 
-/** Returns all objects in plain data, where a caller may have put what it was given. */
+/** Without what getters return, which may do anything: a key is made of what it needs. */
+function* dataIn(one: object): Iterable<unknown> {
+  if (isCollection(one)) yield* one.values();
+  else if (isPlainObject(one))
+    for (const name of Object.getOwnPropertyNames(one)) yield Object.getOwnPropertyDescriptor(one, name)?.value;
+}
+
+/** Returns the objects in plain data, where a caller may have put what it was given. */
 function objectsIn(source: unknown, context: unknown): ReadonlySet<object> {
   const found = new Set<object>();
-  const add = (one: unknown): unknown => isObject(one) && one !== context && found.add(one);
-  add(source);
+  const addAll = (members: Iterable<unknown>): void => {
+    for (const one of members) {
+      if (found.size === MAX_OBJECTS) return;
+      if (isObject(one) && one !== context) found.add(one);
+    }
+  };
+  addAll([source]);
   // A set is also iterated over what is added meanwhile.
-  for (const one of found) membersOf(one, dataOf)?.forEach(add);
+  for (const one of found) attempt(() => addAll(dataIn(one)));
   return found;
 }
 
