@@ -41,22 +41,6 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
   return { text, pieces, needsResult: pieces.some((piece) => typeof piece !== "string" && piece.root === "result") };
 }
 
-/** A path or argument, with what other languages and the other setting write around it. */
-const PATH_LIKE = /(?:\$?\{+\s*\$?|\$)([A-Za-z_](?:\w|\[\]|\.(?=[A-Za-z_]))*)(?:\s*\}+)?/g;
-
-export function repairedTemplate(text: string): string | undefined {
-  const repaired = text.replaceAll(PATH_LIKE, (_, path: string) => `{${asPath(path)}}`);
-  return parseTagTemplate(repaired) === undefined ? undefined : repaired;
-}
-
-export function repairedPath(text: string): string | undefined {
-  const repaired = asPath(text.replaceAll(/^\$?\{*\s*\$?|\s*\}*$/g, ""));
-  return parsePath(repaired) === undefined ? undefined : repaired;
-}
-
-/** A path without its dollar sign; what begins with no root is an argument. */
-const asPath = (path: string): string => `$${/^(args|source|context|result)\b/.test(path) ? "" : "args."}${path}`;
-
 /** What only a template has. */
 const TEMPLATE = /\$\{?(args|source|context|result)(?=[.[}]|$)/;
 /** A part of a tag that is the text of a missing value. */

@@ -58,7 +58,7 @@ const FIELDS: Readonly<Record<string, Mistake>> = {
   '@cached(maxAge: 1, key: ["$args.f.year"])': isUnknown("$args.f.year", "year"),
   '@cached(maxAge: 1, key: ["$args.f.inner.day"])': isUnknown("$args.f.inner.day", "day"),
   '@cached(maxAge: 1, key: ["$source.id"])': ROOTLESS,
-  '@cached(maxAge: 1, tags: ["A:{$args.id"])': `${isNoTag("A:{$args.id")}; did you mean "A:{$args.id}"?`,
+  '@cached(maxAge: 1, tags: ["A:{$args.id"])': isNoTag("A:{$args.id"),
   '@cached(maxAge: 1, tags: ["A:{$args.no}"])': isUnknown("$args.no", "no", "`id`, `f`"),
   '@cached(maxAge: 1, tags: ["B:{$args.f.no}"])': isUnknown("$args.f.no", "no"),
   '@cached(maxAge: 1, tags: ["A:{$source.id}"])': ROOTLESS,

@@ -9,20 +9,21 @@ describe("a tag that is written as a key is, or as text of JavaScript", () => {
   const expected = "expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got";
 
   it.each([
-    ["Movie:$args.id", "Movie:{$args.id}"],
-    ["Movie:$result[].id", "Movie:{$result[].id}"],
-    ["$args.id", "{$args.id}"],
-    ["Movie:$args.id:$args.part", "Movie:{$args.id}:{$args.part}"],
-    ["Movie:{$args.id}:$args.part", "Movie:{$args.id}:{$args.part}"],
-    ["Movie:${args.id}", "Movie:{$args.id}"],
-    ["Movie:${$args.id}", "Movie:{$args.id}"],
-    ["Movie:$id", "Movie:{$args.id}"],
-    ["Movie:{id}", "Movie:{$args.id}"],
-    ["Movie:{args.id}", "Movie:{$args.id}"],
-    ["Movie:{ $args.id }", "Movie:{$args.id}"],
-    ["Movie:{{$args.id}}", "Movie:{$args.id}"],
-  ])("is refused with the remedy in @cached, @invalidates and extensions: %s", (tag, remedy) => {
-    const mistake = `\`tags\`: ${expected} "${tag}"; did you mean "${remedy}"?`;
+    "Movie:$args.id",
+    "Movie:$result[].id",
+    "$args.id",
+    "Movie:$args.id:$args.part",
+    "Movie:{$args.id}:$args.part",
+    "Movie:${args.id}",
+    "Movie:${$args.id}",
+    "Movie:$id",
+    "Movie:{id}",
+    "Movie:{args.id}",
+    "Movie:{ $args.id }",
+    "Movie:{{$args.id}}",
+    "A{",
+  ])("is refused in @cached, @invalidates and extensions: %s", (tag) => {
+    const mistake = `\`tags\`: ${expected} "${tag}"`;
     const args = "(id: ID, part: ID)";
     expect(
       mistakeIn(`type Query { a${args}: [Thing] @cached(maxAge: 1, tags: ["${tag}"]) } type Thing { id: ID }`),
@@ -34,28 +35,18 @@ describe("a tag that is written as a key is, or as text of JavaScript", () => {
     expect(() => applyCached(schema, listen().cache)).toThrow(`@cached on \`Query.a\`: ${mistake}`);
   });
 
-  it("is refused without a guess if there is none", () => {
-    expect(mistakeIn('type Query { a: Int @cached(maxAge: 1, tags: ["A{"]) }')).toBe(
-      `@cached on \`Query.a\`: \`tags\`: ${expected} "A{"`,
-    );
-  });
-
   it("is accepted if a dollar sign is just a dollar sign", () => {
     expect(mistakeIn('type Query { a: Int @cached(maxAge: 1, tags: ["US$", "$5", "a$-b"]) }')).toBe("accepted");
   });
 
-  it.each([
-    ["{$args.id}", "$args.id"],
-    ["${args.id}", "$args.id"],
-    ["args.id", "$args.id"],
-    ["{args.id}", "$args.id"],
-    ["id", "$args.id"],
-    ["$id", "$args.id"],
-  ])("is refused with the remedy as a part of a key: %s", (part, remedy) => {
-    expect(mistakeIn(`type Query { a(id: ID): Int @cached(maxAge: 1, key: ["${part}"]) }`)).toBe(
-      `@cached on \`Query.a\`: \`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got "${part}"; did you mean "${remedy}"?`,
-    );
-  });
+  it.each(["{$args.id}", "${args.id}", "args.id", "{args.id}", "id", "$id"])(
+    "is refused as a part of a key: %s",
+    (part) => {
+      expect(mistakeIn(`type Query { a(id: ID): Int @cached(maxAge: 1, key: ["${part}"]) }`)).toBe(
+        `@cached on \`Query.a\`: \`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got "${part}"`,
+      );
+    },
+  );
 });
 
 describe("a path that the types cannot have", () => {

@@ -16,15 +16,7 @@ import { CachedError, describeSetting } from "../../base/errors.js";
 import type { Input } from "../../base/graphql-version.js";
 import { closestTo } from "../../base/option-names.js";
 import { EACH, missingPropertyOf, type Path, type PathRoots, parsePath, readPath } from "../../keys/path.js";
-import {
-  mistakeInTag,
-  parseTagTemplate,
-  repairedPath,
-  repairedTemplate,
-  sampleOf,
-  type TagTemplate,
-  tagText,
-} from "../../keys/tag-template.js";
+import { mistakeInTag, parseTagTemplate, sampleOf, type TagTemplate, tagText } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
 import type { EmptyTagReporter, KeyFields, KeyPath } from "../../schema-rules.js";
 import { type AnyField, isInKey } from "./field-rule.js";
@@ -70,7 +62,7 @@ export function readKey(
     if (path === undefined || path.root === "result" || path.steps.includes(EACH)) {
       reading.refuse(
         place,
-        `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}${didYouMean(field, text, repairedPath(text))}`,
+        `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}`,
       );
       return [];
     }
@@ -124,7 +116,7 @@ export function readTags(
     const template = parseTagTemplate(text);
     const mistake =
       template === undefined
-        ? `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}${didYouMean(field, text, repairedTemplate(text))}`
+        ? `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}`
         : mistakeInTag(sampleOf(text), isOfValue);
     if (mistake !== undefined) reading.refuse(place, mistake);
     if (template === undefined || mistake !== undefined) return [];
@@ -173,13 +165,6 @@ function checkRequired({ reading, place }: TemplatePlace, required: readonly str
 }
 
 const isExclusion = (text: string): boolean => text.startsWith("!");
-
-/** `meant`: a repaired path or template. Empty if it is `given`, or names an unknown argument. */
-function didYouMean({ args }: AnyField, given: string, meant: string | undefined): string {
-  const named = [...(meant ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
-  const isPossible = named.every((name) => args.some((argument) => argument.name === name));
-  return meant === undefined || meant === given || !isPossible ? "" : `; did you mean ${JSON.stringify(meant)}?`;
-}
 
 /**
  * Reports the templates that yield no tag because a value has no text, or because a parent or a
