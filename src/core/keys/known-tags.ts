@@ -1,4 +1,3 @@
-import { closestTo } from "../base/option-names.js";
 import { matchesTag, namesTypeOf, type TagNormalizer, type TagTemplate } from "./tag-template.js";
 
 /**
@@ -40,7 +39,7 @@ export class KnownTags {
 
   /**
    * Returns what is known of a tag that no value can have: the name that it begins with, if that
-   * can be shown (what follows can be user data), the known tag that was probably meant, and
+   * can be shown (what follows can be user data), the known tag that differs in its form, and
    * whether functions return tags as well, which can be any. Undefined if a value may have it.
    */
   unknown(tag: string) {
@@ -54,8 +53,7 @@ export class KnownTags {
     ];
     if (known.some(({ start }) => this.#isSpelling(tag, start))) return undefined;
     const mayBeOfFunction = this.#hasFunctions || !this.#hasSchema;
-    const meant =
-      known.find(({ start }) => differsInForm(tag, start)) ?? (mayBeOfFunction ? undefined : closest(tag, known));
+    const meant = known.find(({ start }) => differsInForm(tag, start));
     if (meant === undefined && mayBeOfFunction) return undefined;
     // A word, and the separator after it.
     const [name = ""] = /^[A-Za-z_]{1,40}(?![A-Za-z_])[:/.-]?/.exec(tag) ?? [];
@@ -90,13 +88,6 @@ function differsInForm(tag: string, start: string): boolean {
   if (name === start || tag.startsWith(start)) return false;
   const [text, prefix] = [tag.toLowerCase(), start.toLowerCase()];
   return text.startsWith(prefix) || (text.startsWith(name.toLowerCase()) && /^\W?\d/.test(tag.slice(name.length)));
-}
-
-/** Returns the known tag whose name is that of `tag`, or nearly. */
-function closest(tag: string, known: readonly Known[]): Known | undefined {
-  const names = known.map(({ start }) => nameIn(start)).filter((name) => name !== "");
-  const name = closestTo(nameIn(tag).replace(/\d+$/, ""), names);
-  return name === undefined ? undefined : known.find(({ start }) => nameIn(start) === name);
 }
 
 const nameIn = (text: string): string => /^\w*/.exec(text)?.[0] ?? "";

@@ -387,15 +387,15 @@ describe("a tag that no value can have", () => {
   /** The tag, how the message shows it, and what it says about it. */
   const GIVEN: readonly [tag: string, given: string, rest: string][] = [
     ["Movie7", "one like `Movie…`", meant("Movie:{$args.id}")],
-    ["movie", "one like `movie…`", meant("Movie:{$args.id}")],
+    ["movie", "another one", known],
     ["Movie-7", "one like `Movie-…`", meant("Movie:{$args.id}")],
     ["movie:7", "one like `movie:…`", meant("Movie:{$args.id}")],
     ["MOVIE:7", "one like `MOVIE:…`", meant("Movie:{$args.id}")],
-    ["Moive:7", "one like `Moive:…`", meant("Movie:{$args.id}")],
-    ["Movies:7", "one like `Movies:…`", meant("Movie:{$args.id}")],
-    ["Rating", "one like `Rating…`", meant("Ratings")],
-    ["ratings", "one like `ratings…`", meant("Ratings")],
-    ["Genre-drama", "one like `Genre-…`", meant("Genre-{$result[].genre}-list")],
+    ["Moive:7", "one like `Moive:…`", known],
+    ["Movies:7", "one like `Movies:…`", known],
+    ["Rating", "another one", known],
+    ["ratings", "another one", known],
+    ["Genre-drama", "another one", known],
     ["Person:7", "one like `Person:…`", known],
     ["ada@example.org", "another one", known],
   ];
