@@ -141,7 +141,7 @@ describe("exists for a field", () => {
     for (const part of [
       'exists["Query.plain"]`: expected the coordinate of a cached field',
       'exists["Query.sure"]`: expected a field that can be null, got one of the type Int!',
-      'exists["Query.movie"].id`: `$args.name`: unknown argument `name`; expected one of `id`',
+      'exists["Query.movie"].id`: `$args.name`: unknown argument or input field `name`; expected one of `id`',
       'exists["Query.movie"].guard`: expected an object with the method has',
       'exists["Query.movie"].ids`: unknown property; expected `id` and `guard`',
       'exists["Query.year"].id`: expected the path of an id, such as $args.id or $source.id, got "$args.filter[].year"',
@@ -154,13 +154,9 @@ describe("exists for a field", () => {
     ["Query.any", "$args.ids", "expected a single value, got one of the type [ID!]"],
     ["Query.any", "$args.filter", "expected a single value, got one of the type YearFilter"],
     ["Query.any", "$args.filter.list", "expected a single value, got one of the type [YearFilter!]"],
-    ["Query.any", "$args.filter.years", "unknown input field `years` of `YearFilter`; expected one of `year`, `list`"],
-    [
-      "Query.any",
-      "$args.filter.list.year",
-      "expected an input object before `.year`, got one of the type [YearFilter!]",
-    ],
-    ["Query.any", "$args.filter.year.of", "expected an input object before `.of`, got one of the type Int"],
+    ["Query.any", "$args.filter.years", "unknown argument or input field `years`; expected one of `year`, `list`"],
+    ["Query.any", "$args.filter.list.year", "expected a single value, got one of the type [YearFilter!]"],
+    ["Query.any", "$args.filter.year.of", "expected an object, got a value of type `Int`, which has no fields"],
     ["Movie.sequel", "$source.idd", "unknown field `idd` of `Movie`; did you mean `id`?"],
     ["Movie.sequel", "$source.genres", "expected a single value, got one of the type [String!]"],
   ])("is refused for %s if its path is %s, which leads to no id", (coordinate, id, mistake) => {

@@ -1,5 +1,6 @@
 import {
   type GraphQLObjectType,
+  type GraphQLSchema,
   type GraphQLType,
   getNamedType,
   getNullableType,
@@ -43,7 +44,7 @@ export function readKey(
   required: readonly string[],
 ): KeyPath[] {
   const { reading, parent, field, isRoot, place } = at;
-  const { idFields } = reading.inputs;
+  const { idFields, schema } = reading.inputs;
   // Exclusions alone are from the default.
   const excluded = given?.every(isExclusion) === true ? given : [];
   const key = excluded.length > 0 ? undefined : given;
@@ -66,7 +67,7 @@ export function readKey(
       );
       return [];
     }
-    const mistake = mistakeInPath(path, "key", at);
+    const mistake = mistakeInPath(path, "key", { ...at, schema });
     if (mistake !== undefined) reading.refuse(place, mistake);
     const writers = path.root === "args" ? reading.argumentWriters : reading.otherWriters;
     const isWhole = path.steps.length === 0;
@@ -110,7 +111,11 @@ export function readTags(
   entityTags: readonly string[] = [],
 ): TagTemplate[] {
   const { reading, parent, field, place } = at;
+  const { schema } = reading.inputs;
   const isOfValue = !place.source.endsWith("invalidates");
+  const otherwise = isOfValue
+    ? "add the tag with resultControl(info).set({ tags })"
+    : "call cache.invalidateTags in the resolver";
   // Sorted, so that releases which differ in the order of their tags read each other's entries.
   return [...new Set([...declared, ...entityTags])].sort().flatMap((text) => {
     const template = parseTagTemplate(text);
@@ -122,7 +127,7 @@ export function readTags(
     if (template === undefined || mistake !== undefined) return [];
     const pieces = template.pieces.map((piece) => {
       if (typeof piece === "string") return piece;
-      const inPath = mistakeInPath(piece, "tag", at);
+      const inPath = mistakeInPath(piece, "tag", { ...at, schema, otherwise });
       if (inPath !== undefined) reading.refuse(place, inPath);
       return { ...piece, isId: entityTags.includes(text) || isIdType(typeAt(piece, parent, field)) };
     });
@@ -206,14 +211,21 @@ export function emptyTagReporter(
  * have the types that they declare. The objects of resolvers can have other properties than the
  * fields of their type, which resolvers of these fields read; which shows when a tag is written.
  */
-function mistakeInPath(path: Path, use: Use, at: TemplatePlace): string | undefined {
+export function mistakeInPath(path: Path, use: Use, at: PathPlace): string | undefined {
   const mistake = mistakeIn(path, use, at);
   return mistake && `\`${path.text}\`: ${mistake}`;
 }
 
-type Use = "key" | "tag";
+/** `id`: of one value, as a guard gets it. */
+type Use = "key" | "tag" | "id";
 
-function mistakeIn({ text, root, steps }: Path, use: Use, place: TemplatePlace): string | undefined {
+export interface PathPlace extends Pick<TemplatePlace, "parent" | "field" | "isRoot"> {
+  readonly schema: GraphQLSchema;
+  /** What to do about a property that is no field. */
+  readonly otherwise?: string;
+}
+
+function mistakeIn({ text, root, steps }: Path, use: Use, place: PathPlace): string | undefined {
   const { field, parent, isRoot } = place;
   if (root === "source")
     return isRoot ? "root fields have no parent object; use arguments, such as $args.id" : misspeltField(steps, parent);
@@ -232,7 +244,7 @@ function mistakeIn({ text, root, steps }: Path, use: Use, place: TemplatePlace):
 /** `at`: the path so far, which leads to a value of type `start`. */
 function mistakeBelow(
   use: Use,
-  place: TemplatePlace,
+  place: PathPlace,
   start: GraphQLType,
   at: string,
   steps: readonly string[],
@@ -242,7 +254,9 @@ function mistakeBelow(
   const [step, ...rest] = steps;
   const type = getNullableType(start);
   const fieldsOf = (): AnyField[] =>
-    objectsOf(place.reading.inputs.schema, getNamedType(type)).flatMap((object) => Object.values(object.getFields()));
+    objectsOf(place.schema, getNamedType(type)).flatMap((object) => Object.values(object.getFields()));
+  if (use === "id" && (isListType(type) || (step === undefined && !isLeafType(type))))
+    return `expected a single value, got one of the type ${start}`;
   if (step === undefined) {
     if (use === "key" || isLeafType(type)) return undefined;
     if (isListType(type)) return missingList(at + EACH);
@@ -277,14 +291,11 @@ function mistakeBelow(
   const names = [...new Set(fields.map(({ name }) => name))];
   // A property that is no field can only be meant if a resolver may read it.
   if (fields.some(hasOwnResolver) && !isMisspelt(step, names)) return undefined;
-  const otherProperties = place.place.source.endsWith("invalidates")
-    ? "call cache.invalidateTags in the resolver"
-    : "add the tag with resultControl(info).set({ tags })";
-  return `unknown field \`${step}\` of \`${type.name}\`; expected one of ${quoted(names)}; for a property that is no field, ${otherProperties}`;
+  return `unknown field \`${step}\` of \`${type.name}\`; expected one of ${quoted(names)}; for a property that is no field, ${place.otherwise}`;
 }
 
 /** Other properties than fields are fine: a cached field has a resolver, which may read them. */
-export function misspeltField([step]: readonly string[], parent: GraphQLObjectType): string | undefined {
+function misspeltField([step]: readonly string[], parent: GraphQLObjectType): string | undefined {
   const names = Object.keys(parent.getFields());
   if (step === undefined || step === EACH || names.includes(step) || !isMisspelt(step, names)) return undefined;
   return `unknown field \`${step}\` of \`${parent.name}\`; did you mean \`${closestTo(step, names)}\`?`;
@@ -315,7 +326,7 @@ function connectionRemedy(type: GraphQLType, at: string, rest: readonly string[]
 }
 
 /** A custom scalar can contain anything. */
-export const isCustomScalar = (type: GraphQLType): boolean =>
+const isCustomScalar = (type: GraphQLType): boolean =>
   isLeafType(type) && !isEnumType(type) && !specifiedScalarTypes.some(({ name }) => name === type.name);
 
 const textOf = (step: string): string => (step === EACH ? EACH : `.${step}`);

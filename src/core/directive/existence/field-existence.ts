@@ -1,12 +1,4 @@
-import {
-  type GraphQLObjectType,
-  type GraphQLSchema,
-  type GraphQLType,
-  getNullableType,
-  isInputObjectType,
-  isLeafType,
-  isNonNullType,
-} from "graphql";
+import { type GraphQLObjectType, type GraphQLSchema, getNullableType, isLeafType, isNonNullType } from "graphql";
 import { describeSetting } from "../../base/errors.js";
 import { idText } from "../../keys/canonical.js";
 import { EACH, type Path, parsePath, readPath } from "../../keys/path.js";
@@ -14,10 +6,10 @@ import { batchExistence, type ExistenceGuard } from "../../loader/existence.js";
 import type { CacheParts } from "../../parts.js";
 import type { SchemaRules } from "../../schema-rules.js";
 import { recordOption, refuseMistakes } from "../compile/apply-options.js";
-import type { AnyField, FieldRoots } from "../compile/field-rule.js";
+import type { FieldRoots } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import { fieldAt } from "../compile/reference.js";
-import { isCustomScalar, misspeltField } from "../compile/template-reader.js";
+import { mistakeInPath, type PathPlace } from "../compile/template-reader.js";
 import { isIdType, typeAt } from "../compile/value-types.js";
 
 /** How a cached field knows that what it is asked for cannot exist. */
@@ -61,7 +53,7 @@ export function existenceChecks(
       mistakes.push(`\`${place}\`: expected a field that can be null, got one of the type ${field.type}`);
     const path = typeof id === "string" ? parsePath(id) : undefined;
     const parent = found.type as GraphQLObjectType;
-    const mistake = pathMistake(path, id, { parent, field, isRoot: rules.fields.get(coordinate)?.isRoot === true });
+    const mistake = pathMistake(path, id, { schema, parent, field, isRoot: parent === schema.getQueryType() });
     if (mistake !== undefined) mistakes.push(`\`${place}.id\`: ${mistake}`);
     else if (mistakes.length === 0) {
       const isId = isIdType(typeAt(path as Path, parent, field));
@@ -81,53 +73,19 @@ function checkOf(path: Path, isId: boolean, check: (id: unknown) => Promise<bool
   };
 }
 
-function pathMistake(path: Path | undefined, given: unknown, { parent, field, isRoot }: Asked): string | undefined {
+function pathMistake(path: Path | undefined, given: unknown, at: PathPlace): string | undefined {
   const isPath =
     (path?.root === "args" || path?.root === "source") && path.steps.length > 0 && !path.steps.includes(EACH);
   if (!isPath) return `expected the path of an id, such as $args.id or $source.id, got ${describeSetting(given)}`;
-  const mistake =
-    path.root === "args"
-      ? mistakeInArguments(path.steps, field)
-      : isRoot
-        ? "root fields have no parent object; use arguments, such as $args.id"
-        : mistakeInParent(path.steps, parent);
-  return mistake && `\`${path.text}\`: ${mistake}`;
-}
-
-interface Asked {
-  readonly parent: GraphQLObjectType;
-  readonly field: AnyField;
-  readonly isRoot: boolean;
-}
-
-/** Returns why a path does not lead to a single value, as far as the schema says. */
-function mistakeInArguments([name = "", ...below]: readonly string[], field: AnyField): string | undefined {
-  const argument = field.args.find((one) => one.name === name);
-  if (argument === undefined)
-    return `unknown argument \`${name}\`; ${field.args.length === 0 ? "the field has no arguments" : oneOf(field.args)}`;
-  let { type } = argument;
-  for (const step of below) {
-    const object = getNullableType(type);
-    if (isCustomScalar(object)) return undefined;
-    if (!isInputObjectType(object)) return `expected an input object before \`.${step}\`, got one of the type ${type}`;
-    const inputs = object.getFields();
-    const input = Object.hasOwn(inputs, step) ? inputs[step] : undefined;
-    if (input === undefined)
-      return `unknown input field \`${step}\` of \`${object.name}\`; ${oneOf(Object.values(inputs))}`;
-    type = input.type;
-  }
-  return isLeafType(getNullableType(type)) ? undefined : noSingleValue(type);
+  return mistakeInParent(path, at.parent) ?? mistakeInPath(path, "id", at);
 }
 
 /** Objects of resolvers can have other properties than the fields of their type. */
-function mistakeInParent(steps: readonly string[], parent: GraphQLObjectType): string | undefined {
-  const [name = "", ...below] = steps;
+function mistakeInParent({ text, root, steps }: Path, parent: GraphQLObjectType): string | undefined {
+  const [name = "", ...below] = root === "source" ? steps : [];
   const field = parent.getFields()[name];
   const isWhole = field !== undefined && below.length === 0 && !hasOwnResolver(field);
-  return isWhole && !isLeafType(getNullableType(field.type)) ? noSingleValue(field.type) : misspeltField(steps, parent);
+  return isWhole && !isLeafType(getNullableType(field.type))
+    ? `\`${text}\`: expected a single value, got one of the type ${field.type}`
+    : undefined;
 }
-
-const noSingleValue = (type: GraphQLType): string => `expected a single value, got one of the type ${type}`;
-
-const oneOf = (known: readonly { readonly name: string }[]): string =>
-  `expected one of ${known.map(({ name }) => `\`${name}\``).join(", ")}`;
