@@ -105,7 +105,7 @@ export function reportStart(schema: GraphQLSchema, parts: CacheParts): void {
   const kept = Object.values(root?.getFields() ?? {})
     .filter((field: AnyField) => (hintOf(field).maxAge ?? 0) > 0)
     // With entity tags, the entities that it returns are parts of the response.
-    .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve)?.hasEntities !== true)
+    .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve)?.usesCache !== true)
     .map(({ name }) => `${root?.name}.${name}`)
     .filter((coordinate) => !fields.has(coordinate));
   if (kept.length === 0) return;

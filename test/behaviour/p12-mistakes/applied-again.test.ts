@@ -101,6 +101,21 @@ describe("a schema or loader that is given to a cache again", () => {
     applyCached(plain, two);
   });
 
+  it("is accepted by another cache if the first one caches no field of it, and is cached there", async () => {
+    const plain = schemaOf("type Query { top(id: ID): Top } type Top { id: ID }", {
+      Query: { top: () => ({ id: ++loads }) },
+    });
+    let loads = 0;
+    const one = applyCached(plain, listen().cache);
+    const two = applyCached(one, listen().cache, { policies: { "Query.top": { maxAge: 60 } } });
+    for (let round = 0; round < 2; round++) {
+      const { data } = await graphql({ schema: two, source: "{ top { id } }", contextValue: {} });
+      expect(data).toEqual({ top: { id: "1" } });
+      await settle();
+    }
+    expect(() => applyCached(two, listen().cache)).toThrow("`Query.top` reads through another cache");
+  });
+
   it("is accepted if its fields have equal rules and shapes: the later resolvers load what is not stored", async () => {
     const { cache } = listen();
     const before = apply(cache, () => 1);

@@ -25,8 +25,8 @@ interface Wrapped {
   readonly inner: Resolver;
   readonly cache: CacheParts;
   readonly options: string;
-  /** Whether the entities that it returns are parts of responses, although it is not cached. */
-  readonly hasEntities: boolean;
+  /** Whether it tells this cache something, and does not only hand on where a value comes from. */
+  readonly usesCache: boolean;
 }
 
 export function markWrapped<Outer extends object>(outer: Outer, wrapped: Wrapped): Outer {
@@ -56,11 +56,9 @@ export function readThroughAnother(schema: GraphQLSchema, parts: CacheParts) {
     if (!isObjectType(type) && !isInterfaceType(type)) continue;
     const references = { name: REFERENCE, resolve: referenceResolverOf(type) };
     for (const { name, resolve } of [...Object.values(type.getFields()), references]) {
-      const cache = resolve === undefined ? undefined : wrappedBy(resolve)?.cache;
-      const coordinate = `${type.name}.${name}`;
-      // Other fields are wrapped as well, and ask nothing of it.
-      const isAsked = cache?.rules.fields.has(coordinate) || cache?.rules.invalidations.has(coordinate);
-      if (cache !== undefined && cache !== parts && isAsked) return { coordinate, cache };
+      const wrapped = resolve && wrappedBy(resolve);
+      if (wrapped?.usesCache && wrapped.cache !== parts)
+        return { coordinate: `${type.name}.${name}`, cache: wrapped.cache };
     }
   }
   return undefined;

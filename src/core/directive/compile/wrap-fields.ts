@@ -162,7 +162,7 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
   /** A schema that is applied twice is wrapped once, so later options would have no effect. */
   const isWrapped = (coordinate: string, resolve: Resolver | ReferenceResolver): boolean => {
     const before = wrappedBy(resolve);
-    if (before === undefined) return false;
+    if (before?.cache !== parts) return false;
     const mistake =
       before.options !== appliedWith
         ? `expected the options with which the cache was applied to \`${coordinate}\` before, ${before.options}, got ${appliedWith}; pass all options the first time`
@@ -171,8 +171,8 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
       throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistake}`, { coordinate });
     return true;
   };
-  const marked = <Outer extends object>(outer: Outer, inner: Resolver, hasEntities = false): Outer =>
-    markWrapped(outer, { inner, cache: parts, options: appliedWith, hasEntities });
+  const marked = <Outer extends object>(outer: Outer, inner: Resolver, usesCache = true): Outer =>
+    markWrapped(outer, { inner, cache: parts, options: appliedWith, usesCache });
   const beginning = (resolve: Resolver, { type: returned }: AnyField, type: GraphQLObjectType): Resolver => {
     const isOfRoot = type === schema.getQueryType() || notRead.includes(type);
     const leadsToCached = hasCachedChildren && isOfRoot && isCompositeType(getNamedType(returned));
@@ -206,16 +206,17 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
   /** Where the value of a field without a rule comes from, and the entities in it. */
   const wrapOther = (coordinate: string, field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const resolve = field.resolve ?? defaultFieldResolver;
-    if (wrappedBy(resolve) !== undefined) return undefined;
+    if (wrappedBy(resolve)?.cache === parts) return undefined;
     const hasOwn = hasOwnResolver(field);
-    if (!hasOwn && !(isOrigin(field) && rules.privateFields.has(coordinate))) return undefined;
+    const isPrivate = rules.privateFields.has(coordinate);
+    if (!hasOwn && !(isOrigin(field) && isPrivate)) return undefined;
     const isRead = !notRead.includes(type);
     const finder = isRead && hasOwn ? entities?.finderOf(field.type, coordinate) : undefined;
     const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
     // References note where each entity comes from.
     const own = isEntitiesField(schema, type, field) ? collecting : noting(coordinate, field, collecting);
     const outer = beginning(own, field, type);
-    if (own !== resolve) return marked(outer, resolve, finder !== undefined);
+    if (own !== resolve) return marked(outer, resolve, isPrivate || finder !== undefined);
     // Without a mark: what the field returns is as it was.
     return outer === resolve ? undefined : outer;
   };
@@ -242,11 +243,13 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     const field = referenceField(type);
     const inner = asField(resolve);
     // The function itself, by which `checkSources` knows it.
-    const markedReference = (outer: ReferenceResolver) => marked(outer, resolve as never);
+    const markedReference = (outer: ReferenceResolver, usesCache?: boolean) =>
+      marked(outer, resolve as never, usesCache);
     if (rule === undefined) {
       const own = noting(coordinate, field, inner);
-      if (own === inner || wrappedBy(resolve) !== undefined) return resolve;
-      return markedReference((representation, context, info) => own(representation, {}, context, info));
+      if (own === inner || wrappedBy(resolve)?.cache === parts) return resolve;
+      const outer: ReferenceResolver = (representation, context, info) => own(representation, {}, context, info);
+      return markedReference(outer, rules.privateFields.has(coordinate));
     }
     if (isWrapped(coordinate, resolve)) return resolve;
     addFactory(rule, type, field, inner);
