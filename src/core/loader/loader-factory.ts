@@ -134,7 +134,6 @@ function callerLoader<Id, Value, Context>(
   const { contextWatch, requestStates, tier, typeShapes } = parts;
   const { privateValues } = tier.loads;
   const isPrivate = policy.scope === "PRIVATE";
-  const hasOwnIdentify = identifyPlace !== undefined;
   // Throws now, and not with the first read, if the schema is not known.
   if (policy.maxAgeMs > 0) definition.variantOf();
   const typeFacts = (): TypeFacts | undefined =>
@@ -154,10 +153,9 @@ function callerLoader<Id, Value, Context>(
     const caller = contextWatch.pause(() => identityOf(identifyOf(id as Id), context));
     if (isPrivate) {
       tier.loads.readPrivate(options.name, caller ?? "");
-      if (hasOwnIdentify && caller !== identityOf(parts.identify, context))
-        requestStates
-          .observerOf(context)
-          ?.collector?.refuse(`\`${options.name}\`, which is PRIVATE, was read for another identity than its own`);
+      const collector = identifyPlace === undefined ? undefined : requestStates.observerOf(context)?.collector;
+      if (collector !== undefined && caller !== identityOf(parts.identify, context))
+        collector.refuse(`\`${options.name}\`, which is PRIVATE, was read for another identity than its own`);
     }
     const facts = typeFacts();
     // A schema was applied since: a context can outlive that, and a function needs none.

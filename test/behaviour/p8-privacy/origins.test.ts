@@ -404,6 +404,35 @@ it.each([
   expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
 });
 
+it.each([
+  ["is off", "", "1", "off"],
+  ["has no usable key", "", undefined, "on"],
+  ["says PUBLIC itself, and is off", ", scope: PUBLIC", "1", "off"],
+] as const)("a PUBLIC field that %s hands on that it has read a PRIVATE loader late", async (_, scope, id, mode) => {
+  let discounts: (context: Context) => { load(id: string): Promise<Product> };
+  const { cache, ask } = site(
+    `type Shop { id: ID best: Product @cached(maxAge: 60${scope}) } extend type Query { shop: Shop }`,
+    {
+      Query: { shop: () => ({ id }) },
+      Shop: {
+        async best(_: unknown, __: unknown, context: Context) {
+          await undefined;
+          return { ...(await discounts(context).load("7")) };
+        },
+      },
+    },
+  );
+  discounts = cache.loader<string, Product, Context>({
+    name: "Discount",
+    scope: "PRIVATE",
+    maxAge: 60,
+    batch: async (ids, context) => ids.map(() => productFor(context)),
+  });
+  cache.setMode(mode, "Shop.best");
+  await ask("{ shop { best { reason } } }", "alice");
+  expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
+});
+
 describe("what a PUBLIC loader or function makes of a PRIVATE loader while it bypasses the cache", () => {
   type Offers = (context: Context) => { load(id: string): Promise<Product> };
   const loadAll = (offers: Offers, ids: readonly string[], context: Context) =>

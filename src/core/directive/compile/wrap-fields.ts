@@ -153,7 +153,8 @@ interface Applied {
 }
 
 function wrapFields(schema: GraphQLSchema, { rules, entities, existence, appliedWith, parts }: Applied): GraphQLSchema {
-  const { privateValues } = parts.tier.loads;
+  const { loads } = parts.tier;
+  const { privateValues } = loads;
   if ([...rules.fields.values()].some(({ policy }) => policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true))
     privateValues.isAsked = true;
   const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
@@ -192,10 +193,12 @@ function wrapFields(schema: GraphQLSchema, { rules, entities, existence, applied
     if (rules.privateFields.has(coordinate)) return uncachedPrivateResolver(coordinate, resolve, parts);
     return isOrigin(field) ? derivingResolver(coordinate, resolve, privateValues) : resolve;
   };
-  const uncached = ({ coordinate, policy }: FieldRule, field: AnyField, resolve: Resolver): Resolver =>
-    isOrigin(field) && policy.isDeclaredPublic !== true
-      ? derivingResolver(coordinate, resolve, privateValues)
-      : resolve;
+  const uncached = ({ coordinate, policy }: FieldRule, field: AnyField, resolve: Resolver): Resolver => {
+    if (policy.scope === "PRIVATE" || !isOrigin(field)) return resolve;
+    const bypassing: Resolver = (source, args, context, info) =>
+      loads.bypass(() => resolve(source, args, context, info), context, [], info.path);
+    return policy.isDeclaredPublic === true ? bypassing : derivingResolver(coordinate, bypassing, privateValues);
+  };
   /** Where the value of a cached field comes from, for what is below it. */
   const cachedNoting = ({ coordinate, policy, isRoot }: FieldRule, field: AnyField, cached: Resolver): Resolver => {
     if (policy.scope === "PRIVATE" && isCompositeType(getNamedType(field.type)))

@@ -64,7 +64,7 @@ export function uncachedPrivateResolver(coordinate: string, resolve: Resolver, p
   const { loads } = parts.tier;
   const inner = privateResolver(coordinate, resolve, loads.privateValues);
   return (source, args, context, info) => {
-    loads.readPrivate(coordinate, identityOf(parts.identify, context) ?? "");
+    if (loads.running > 0) loads.readPrivate(coordinate, identityOf(parts.identify, context) ?? "");
     parts.requestStates.observerOf(context)?.onKnown?.(true);
     return inner(source, args, context, info);
   };

@@ -18,7 +18,7 @@ import type { Key, Subject } from "../../keys/key.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { Traced, Tracing } from "../../telemetry/tracing.js";
 import type { Loaded } from "../request/loaded.js";
-import type { ReadRequest } from "../request/request.js";
+import type { Place, ReadRequest } from "../request/request.js";
 import { LoadControl } from "../request/result-control.js";
 import type { TierSettings } from "../request/settings.js";
 import {
@@ -39,7 +39,7 @@ import { errorForOthers } from "./caller-headers.js";
 import { CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { excessOf, loadedOf } from "./load-result.js";
 import type { ParentComparison } from "./parent-comparison.js";
-import { PrivateValues } from "./private-values.js";
+import { PrivateValues, whenSettled } from "./private-values.js";
 import {
   type AdmittedLoad,
   type CallOutcome,
@@ -157,18 +157,25 @@ export class Loads {
   }
 
   /** Calls a source without the cache, for `readers`. What it makes of PRIVATE values is noted. */
-  async bypass<T>(call: () => T | Promise<T>, context: unknown, readers: readonly PrivateReader[] = []): Promise<T> {
+  bypass<T>(call: () => T, context: unknown, readers: readonly PrivateReader[] = [], path?: Place): T {
     if (!this.privateValues.isAsked) return call();
     const here = this.reader();
     const around = new Set(here === undefined ? readers : [here, ...readers]);
     const bypassing = new BypassingCall(NESTING.storage.getStore(), [...around]);
+    const note = (value: unknown): void => {
+      const [coordinate] = bypassing.privateReads.values();
+      if (coordinate !== undefined) this.privateValues.noteField(value, coordinate, context, path);
+    };
+    const left = (): void => this.#left();
     NESTING.running++;
     try {
-      const value = await NESTING.storage.run(bypassing, call);
-      for (const coordinate of bypassing.privateReads.values()) this.privateValues.note(value, coordinate, context);
+      const value = NESTING.storage.run(bypassing, () => whenSettled(call(), note));
+      if (value instanceof Promise) void value.then(left, left);
+      else left();
       return value;
-    } finally {
-      this.#left();
+    } catch (error) {
+      left();
+      throw error;
     }
   }
 
