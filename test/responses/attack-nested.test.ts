@@ -82,3 +82,40 @@ it("two operations of cache.execute with one context are invalidated, whichever 
   await settle();
   expect(await execute("{ slow { movie } }")).toEqual({ slow: { movie: "new" } });
 });
+
+it("what a function that bypasses the cache makes of one caller's response belongs to that caller", async () => {
+  type Product = { readonly id: string; readonly line: string };
+  const site: ReturnType<typeof openSite> = openSite({
+    typeDefs: /* GraphQL */ `
+      type Query {
+        mine: Product @cached(maxAge: 600, scope: PRIVATE) @cacheControl(maxAge: 600, scope: PRIVATE)
+        copy: Product
+        product: Product
+      }
+      type Product { id: ID! line: String @cacheControl(maxAge: 600) reason: String @cached(maxAge: 600) }
+    `,
+    resolvers: (cache: { wrap: typeof site.cache.wrap }) => {
+      const copyOf = cache.wrap({
+        name: "copy",
+        maxAge: 0,
+        context: (context: Context) => context,
+        load: async (context: Context) => ({
+          ...((await site.execute("{ mine { id line } }", context))?.mine as Product),
+        }),
+      });
+      return {
+        Query: {
+          mine: (_: unknown, __: unknown, { user }: Context) => ({ id: "7", line: `for ${user}` }),
+          copy: (_: unknown, __: unknown, context: Context) => copyOf(context),
+          product: () => ({ id: "7", line: "for everybody" }),
+        },
+        Product: { reason: ({ line }: Product) => line },
+      };
+    },
+  });
+  for (let time = 0; time < 3; time++) await site.execute("{ mine { id line } }", { user: "ann" });
+  expect((await site.ask("{ copy { reason } }", { user: "ann" })).data).toEqual({ copy: { reason: "for ann" } });
+  expect((await site.ask("{ product { reason } }", { user: "bob" })).data).toEqual({
+    product: { reason: "for everybody" },
+  });
+});

@@ -97,7 +97,7 @@ export class ResponseCache {
     const executed = async (learn?: (isCacheable: boolean) => void): Promise<Begun> =>
       executeUnstored(owner.isPrivate, learn);
     const override = requestStates.overrideOf(context);
-    if (override === "BYPASS" || tier.loads.enclosing() !== undefined || this.#isOff(plan)) return executed();
+    if (override === "BYPASS" || tier.loads.reader() !== undefined || this.#isOff(plan)) return executed();
     // It is not looked up until an execution has shown that it is cacheable.
     if (!(learned.isCacheable ?? isExpected))
       return executed((isCacheable) => {

@@ -365,6 +365,8 @@ export class JointLoad implements EnclosingLoad {
 /** A call of a source without the cache: no load, but what it returns depends on what it reads. */
 export class BypassingCall implements PrivateReader {
   readonly hasEnded = true;
+  /** What it has started can go on afterwards, such as a timer. */
+  isOver = false;
   readonly privateReads = new Map<ReadOwner, string>();
 
   /** `outer`: where it was called. `around`: what it is a part of. */

@@ -148,7 +148,7 @@ export class Loads {
   /** Returns what a PRIVATE value that is read now is for. */
   reader(): EnclosingLoad | BypassingCall | undefined {
     let load = NESTING.storage.getStore();
-    while (load?.hasEnded === true && !(load instanceof BypassingCall)) load = load.outer;
+    while (load instanceof BypassingCall ? load.isOver : load?.hasEnded) load = load?.outer;
     return load;
   }
 
@@ -166,7 +166,10 @@ export class Loads {
       const [coordinate] = bypassing.privateReads.values();
       if (coordinate !== undefined) this.privateValues.noteField(value, coordinate, context, path);
     };
-    const left = (): void => this.#left();
+    const left = (): void => {
+      bypassing.isOver = true;
+      this.#left();
+    };
     NESTING.running++;
     try {
       const value = NESTING.storage.run(bypassing, () => whenSettled(call(), note));
