@@ -1,5 +1,6 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { gate, settle } from "@graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { type Context, openSite, SERVERS, type ServerName } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
@@ -85,6 +86,8 @@ it("two operations of cache.execute with one context are invalidated, whichever 
 
 it("what a function that bypasses the cache makes of one caller's response belongs to that caller", async () => {
   type Product = { readonly id: string; readonly line: string };
+  let executions = 0;
+  let later = (run: () => Promise<unknown>): unknown => run();
   const site: ReturnType<typeof openSite> = openSite({
     typeDefs: /* GraphQL */ `
       type Query {
@@ -99,9 +102,10 @@ it("what a function that bypasses the cache makes of one caller's response belon
         name: "copy",
         maxAge: 0,
         context: (context: Context) => context,
-        load: async (context: Context) => ({
-          ...((await site.execute("{ mine { id line } }", context))?.mine as Product),
-        }),
+        load: async (context: Context) => {
+          later = AsyncLocalStorage.snapshot();
+          return { ...((await site.execute("{ mine { id line } }", context))?.mine as Product) };
+        },
       });
       return {
         Query: {
@@ -109,13 +113,21 @@ it("what a function that bypasses the cache makes of one caller's response belon
           copy: (_: unknown, __: unknown, context: Context) => copyOf(context),
           product: () => ({ id: "7", line: "for everybody" }),
         },
-        Product: { reason: ({ line }: Product) => line },
+        Product: { reason: ({ line }: Product) => line, line: ({ line }: Product) => (executions++, line) },
       };
     },
   });
   for (let time = 0; time < 3; time++) await site.execute("{ mine { id line } }", { user: "ann" });
+  // Without any, nothing counts as inside of one.
+  const held = gate();
+  onTestFinished(() => held.open());
+  void site.cache.wrap({ name: "other", maxAge: 60, load: () => held.passed })();
   expect((await site.ask("{ copy { reason } }", { user: "ann" })).data).toEqual({ copy: { reason: "for ann" } });
   expect((await site.ask("{ product { reason } }", { user: "bob" })).data).toEqual({
     product: { reason: "for everybody" },
   });
+  // What it has started can go on for long.
+  const before = executions;
+  await later(() => site.execute("{ mine { id line } }", { user: "ann" }));
+  expect([before, executions]).toEqual([2, 2]);
 });
