@@ -247,8 +247,6 @@ export class AbortListeners {
 
 /** The load that the current asynchronous context is inside of. */
 export interface EnclosingLoad extends PrivateReader {
-  /** Has the keys of this load, and of those that it is inside of. */
-  readonly keys: Pick<EnclosingLoad, "has">;
   readonly start: number;
   readonly waiters: Waiters;
   readonly outer: EnclosingLoad | undefined;
@@ -260,19 +258,31 @@ export interface EnclosingLoad extends PrivateReader {
   has(one: EnclosingLoad | string): boolean;
 }
 
-/** What depends on the PRIVATE values that it reads. */
-export interface PrivateReader {
-  readPrivate(coordinate: string, owner: ReadOwner): void;
-}
-
 /** Whose a PRIVATE value is: "" without an identity; undefined: that of whoever asks. */
 export type ReadOwner = string | undefined;
 
-/** Looks outward for keys: with copies of them, loads inside of a large batch multiply it. (P13) */
-export class SingleLoad implements EnclosingLoad {
-  hasEnded = false;
-  /** By owner, the field or loader of the first PRIVATE value that it has read. */
+/** What depends on the PRIVATE values that it reads, and so does what it is a part of. */
+export class PrivateReader {
+  /** By owner, the field or loader of the first value. */
   privateReads: Map<ReadOwner, string> | undefined = undefined;
+
+  constructor(private readonly partOf: readonly PrivateReader[]) {}
+
+  readPrivate(coordinate: string, owner: ReadOwner): void {
+    this.privateReads ??= new Map();
+    if (this.privateReads.has(owner)) return;
+    this.privateReads.set(owner, coordinate);
+    this.passOn(coordinate, owner);
+  }
+
+  passOn(coordinate: string, owner: ReadOwner): void {
+    for (const one of this.partOf) one.readPrivate(coordinate, owner);
+  }
+}
+
+/** Looks outward for keys: with copies of them, loads inside of a large batch multiply it. (P13) */
+export class SingleLoad extends PrivateReader implements EnclosingLoad {
+  hasEnded = false;
 
   constructor(
     readonly key: string,
@@ -280,12 +290,9 @@ export class SingleLoad implements EnclosingLoad {
     readonly waiters: Waiters,
     readonly outer: EnclosingLoad | undefined,
     readonly isOutside: boolean,
-    /** Whose value is made of this one. */
-    readonly reader: PrivateReader | undefined = outer,
-  ) {}
-
-  get keys(): this {
-    return this;
+    reader: PrivateReader | undefined = outer,
+  ) {
+    super(reader === undefined ? NOTHING : [reader]);
   }
 
   has(one: EnclosingLoad | string): boolean {
@@ -293,35 +300,26 @@ export class SingleLoad implements EnclosingLoad {
     for (; load instanceof SingleLoad; load = load.outer) if (load === one || load.key === one) return true;
     return load?.has(one) === true;
   }
-
-  readPrivate(coordinate: string, owner: ReadOwner): void {
-    this.privateReads ??= new Map();
-    if (this.privateReads.has(owner)) return;
-    this.privateReads.set(owner, coordinate);
-    this.reader?.readPrivate(coordinate, owner);
-  }
 }
 
+const NOTHING: readonly never[] = [];
+
 /** The loads of one call of a source, whose reads are those of each of them. */
-export class JointLoad implements EnclosingLoad {
+export class JointLoad extends PrivateReader implements EnclosingLoad {
   /** The loads around, and their keys; without those of `#outer`. */
   #around: Set<EnclosingLoad | string> | undefined;
   /** The one that all loads are inside of, if there is only one. */
   #outer: JointLoad | undefined;
   #waiters: Waiters | undefined;
   #endedCount = 0;
-  readonly #owners = new Set<ReadOwner>();
   readonly outer = undefined;
   readonly start: number;
   readonly isOutside: boolean;
 
   constructor(private readonly loads: readonly EnclosingLoad[]) {
+    super(loads);
     this.start = loads.reduce((latest, { start }) => Math.max(latest, start), 0);
     this.isOutside = loads[0]?.isOutside === true;
-  }
-
-  get keys(): this {
-    return this;
   }
 
   get waiters(): Waiters {
@@ -354,30 +352,19 @@ export class JointLoad implements EnclosingLoad {
           for (const one of joint.#lookAround()) around.add(one);
     return around;
   }
-
-  readPrivate(coordinate: string, owner: ReadOwner): void {
-    if (this.#owners.has(owner)) return;
-    this.#owners.add(owner);
-    for (const load of this.loads) load.readPrivate(coordinate, owner);
-  }
 }
 
 /** A call of a source without the cache: no load, but what it returns depends on what it reads. */
-export class BypassingCall implements PrivateReader {
+export class BypassingCall extends PrivateReader {
   readonly hasEnded = true;
   /** What it has started can go on afterwards, such as a timer. */
   isOver = false;
-  readonly privateReads = new Map<ReadOwner, string>();
 
-  /** `outer`: where it was called. `around`: what it is a part of. */
+  /** `outer`: where it was called. */
   constructor(
     readonly outer: EnclosingLoad | BypassingCall | undefined,
-    private readonly around: readonly PrivateReader[],
-  ) {}
-
-  readPrivate(coordinate: string, owner: ReadOwner): void {
-    if (this.privateReads.has(owner)) return;
-    this.privateReads.set(owner, coordinate);
-    for (const one of this.around) one.readPrivate(coordinate, owner);
+    partOf: readonly PrivateReader[],
+  ) {
+    super(partOf);
   }
 }

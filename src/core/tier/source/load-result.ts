@@ -38,7 +38,7 @@ export function loadedOf(
   const excess = excessOf(request, enclosing, privateValues);
   const isNarrowed = excess?.isNarrowed === true;
   if (isNarrowed) {
-    enclosing.reader?.readPrivate(key.coordinate, undefined);
+    enclosing.passOn(key.coordinate, undefined);
     privateValues.noteField(value, key.coordinate, request.context, request.call?.path);
   }
   const hint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();

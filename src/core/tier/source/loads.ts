@@ -93,7 +93,7 @@ export class Loads {
 
   /** Whether the caller is part of a load of this key. Other caches can have keys of its name. */
   isInside({ name }: Pick<Key, "name">): boolean {
-    return this.running !== 0 && this.enclosing()?.keys.has(this.#prefix + name) === true;
+    return this.running !== 0 && this.enclosing()?.has(this.#prefix + name) === true;
   }
 
   get isEnclosing(): boolean {
@@ -163,7 +163,7 @@ export class Loads {
     const around = new Set(here === undefined ? readers : [here, ...readers]);
     const bypassing = new BypassingCall(NESTING.storage.getStore(), [...around]);
     const note = (value: unknown): void => {
-      const [coordinate] = bypassing.privateReads.values();
+      const [coordinate] = bypassing.privateReads?.values() ?? [];
       if (coordinate !== undefined) this.privateValues.noteField(value, coordinate, context, path);
     };
     const left = (): void => {
