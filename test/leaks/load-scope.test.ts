@@ -155,7 +155,7 @@ onEachStore("the scope of a load", (world) => {
     const ofPage = refused.filter(({ coordinate }) => coordinate === "page");
     expect(ofPage).toHaveLength(6);
     expect(ofPage[0]?.error.message).toBe(
-      "`page`: the value is not cached: expected the load of a PRIVATE value to read those of its own identity only, got a read of `Note` of another one; let both have the same `identify`, or do not read it there",
+      "`page`: the value is not cached: expected the load of a PRIVATE value to read those of its own identity only, got a read of `Note` of another one; let both have the same `identify`, or make that one PUBLIC with the identity in its key",
     );
     expect(refused.filter(({ coordinate }) => coordinate === "own")).toEqual([]);
   });

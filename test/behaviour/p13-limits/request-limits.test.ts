@@ -4,6 +4,7 @@ import { type CacheOptions, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { partsOf } from "../../../src/core/parts.js";
 import { overrideStore } from "../../support/override-store.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
@@ -373,4 +374,34 @@ it("looks for PRIVATE values in a part of what an argument holds that is not in 
   });
   expect(await priceOf(rows, 7, {})).toBe(7);
   expect(looks).toBeLessThan(5_000);
+});
+
+it("keeps nothing of the calls that have started a call which bypasses the cache, such as a poll", async () => {
+  const { cache } = memoryWorld().process(
+    "type Query { film: Film } type Film { id: ID title: ID @cached(maxAge: 60) }",
+    {},
+  );
+  const running = gate();
+  const depthOf = (call: { readonly outer?: object } | undefined): number =>
+    call?.outer === undefined ? 0 : 1 + depthOf(call.outer as never);
+  const { loads } = partsOf(cache, "test").tier;
+  const done = gate();
+  let depth = 0;
+  const poll = cache.wrap({
+    name: "poll",
+    maxAge: 60,
+    load: async (nth: number): Promise<number> => {
+      depth = Math.max(depth, depthOf(loads.reader() as never));
+      setImmediate(() => (nth < 20 ? void poll(nth + 1) : done.open()));
+      return nth;
+    },
+  });
+  const slow = cache.wrap({ name: "slow", maxAge: 60, load: () => running.passed });
+  cache.setMode("off", "poll");
+  const other = slow();
+  await poll(1);
+  await done.passed;
+  running.open();
+  await other;
+  expect(depth).toBe(0);
 });

@@ -43,7 +43,8 @@ const MAX_LISTED = 5;
 
 /**
  * Whether responses of a schema may be stored: not if another one of the same `shape` resolves a
- * field in another way, cached or not, since it would get them. Outside of production, the later
+ * field in another way, cached or not, since it would get them. Nor once that one is gone: schemas
+ * that are made for each request would get those of each other. Outside of production, the later
  * schema replaces the earlier one, as above.
  */
 export const storesResponses = (schema: GraphQLSchema, shape: string, parts: CacheParts): boolean =>

@@ -137,7 +137,7 @@ export function excessOf(
       );
     else if (owner !== undefined && owner !== identity)
       return narrowed(
-        `the load of a PRIVATE value to read those of its own identity only, got a read of \`${coordinate}\` of another one; let both have the same \`identify\`, or do not read it there`,
+        `the load of a PRIVATE value to read those of its own identity only, got a read of \`${coordinate}\` of another one; let both have the same \`identify\`, or make that one PUBLIC with the identity in its key`,
       );
   const origin = privateValues.originOf(request);
   return origin === undefined

@@ -161,7 +161,7 @@ export class Loads {
     if (!this.privateValues.isAsked) return call();
     const here = this.reader();
     const around = new Set(here === undefined ? readers : [here, ...readers]);
-    const bypassing = new BypassingCall(NESTING.storage.getStore(), [...around]);
+    const bypassing = new BypassingCall(here, [...around]);
     const note = (value: unknown): void => {
       const [coordinate] = bypassing.privateReads?.values() ?? [];
       if (coordinate !== undefined) this.privateValues.noteField(value, coordinate, context, path);
