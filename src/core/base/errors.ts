@@ -41,7 +41,7 @@ export const CODES = {
   CACHED_SCOPE_MISSING:
     "A field has no `scope`, a PRIVATE field lacks `identify`, or a PUBLIC field under an auth mark does not declare its scope.",
   CACHED_COORDINATE_UNKNOWN: "This process has no cached field or loader with this coordinate.",
-  CACHED_SCOPE_NARROWED: "A PUBLIC value was made from a PRIVATE one, or got the cache hint PRIVATE.",
+  CACHED_SCOPE_NARROWED: "A value was made from a PRIVATE one of others, or got the hint PRIVATE.",
   CACHED_IDENTITY_CHANGED: "The identity, or a context value in a key or tag, changed during a load, which failed.",
   CACHED_KEY_UNUSABLE: "A part of the key is missing or invalid.",
   CACHED_KEY_UNSERIALIZABLE: "A part of the key has no canonical text.",
