@@ -3,8 +3,9 @@ import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type CacheOptions, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
+import { PrivateReader } from "../../../src/core/tier/request/waiters.js";
 import { overrideStore } from "../../support/override-store.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
@@ -404,4 +405,29 @@ it("keeps nothing of the calls that have started a call which bypasses the cache
   running.open();
   await other;
   expect(depth).toBe(0);
+});
+
+it("notes whose PRIVATE values the loads of a batch read at the cost of both, and not of one for each of the other", async () => {
+  const notes = vi.spyOn(PrivateReader.prototype, "readPrivate");
+  onTestFinished(() => notes.mockRestore());
+  const { cache } = memoryWorld().process("type Query { unused: Int }", {});
+  const COUNT = 300;
+  const profile = cache.wrap({
+    name: "profile",
+    scope: "PRIVATE",
+    maxAge: 60,
+    identify: (id: number) => id + 1,
+    load: (id: number) => id,
+  });
+  const rows = cache.loader<number, number, object>({
+    name: "Row",
+    maxAge: 60,
+    batch: async (ids) => {
+      await Promise.all(Array.from({ length: COUNT }, (_, owner) => profile(owner)));
+      return ids;
+    },
+  });
+  await rows({}).loadMany(Array.from({ length: COUNT }, (_, id) => id));
+  expect(notes.mock.calls.length).toBeGreaterThan(COUNT);
+  expect(notes.mock.calls.length).toBeLessThan(10 * COUNT);
 });

@@ -261,6 +261,12 @@ export interface EnclosingLoad extends PrivateReader {
 /** Whose a PRIVATE value is: "" without an identity; undefined: that of whoever asks. */
 export type ReadOwner = string | undefined;
 
+/**
+ * Undefined, and two identities, of which one is not that of the load. With all of them, the loads
+ * of a batch would multiply by those whose values it reads. (P13)
+ */
+const MAX_OWNERS = 3;
+
 /** What depends on the PRIVATE values that it reads, and so does what it is a part of. */
 export class PrivateReader {
   /** By owner, the field or loader of the first value. */
@@ -270,7 +276,7 @@ export class PrivateReader {
 
   readPrivate(coordinate: string, owner: ReadOwner): void {
     this.privateReads ??= new Map();
-    if (this.privateReads.has(owner)) return;
+    if (this.privateReads.size === MAX_OWNERS || this.privateReads.has(owner)) return;
     this.privateReads.set(owner, coordinate);
     this.passOn(coordinate, owner);
   }
