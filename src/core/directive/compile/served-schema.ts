@@ -65,7 +65,7 @@ function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): v
     const field = fieldAt(schema, coordinate)?.field;
     return field === undefined ? [] : [{ coordinate, field }];
   });
-  const usesCache = ({ resolve }: AnyField): boolean => resolve !== undefined && wrappedBy(resolve) !== undefined;
+  const usesCache = ({ resolve }: AnyField): boolean => resolve !== undefined && wrappedBy(resolve)?.usesCache === true;
   const isApplied = marked !== undefined || fields.some(({ field }) => usesCache(field));
   const lost = fields.filter(
     ({ coordinate, field }) =>

@@ -86,8 +86,9 @@ export class PrivateValues {
   }
 
   #noteAll(value: unknown, coordinate: string, context: unknown): void {
+    if (!isObject(value)) return;
     this.#hasNoted = true;
-    const pending = [value];
+    const pending: unknown[] = [value];
     // Those in instances of classes, which lead to clients and connections.
     const held: unknown[] = [];
     for (let seen = 0; pending.length > 0 || (held.length > 0 && seen < MAX_HELD); ) {
