@@ -12,10 +12,10 @@ export class AppliedRules implements SchemaRules {
   readonly invalidations = new Map<string, InvalidationRule>();
   /** By coordinate: the resolver that was there before. Those of references are left out. */
   readonly wrapped = new Map<string, { readonly name: string }>();
-  /** By coordinate and variant, whose fields share entries: the resolver that loads them. */
+  /** By coordinate and what is shared, entries or responses: the resolver that makes them. */
   readonly sources = new Map<string, object>();
-  /** Whether the responses of a schema may be stored. A server can wrap its resolvers later. */
-  readonly storesResponses = new WeakMap<GraphQLSchema, boolean>();
+  /** The schemas whose responses may be stored. */
+  readonly storing = new WeakSet<GraphQLSchema>();
   readonly policies = new Map<string, PolicySettings>();
   readonly objectTags = new Set<string>();
   readonly privateFields = new Set<string>();

@@ -1,7 +1,7 @@
 import type { ExecutionArgs, GraphQLSchema } from "graphql";
 import { attempt } from "../base/built-in.js";
 import { getOrMake } from "../base/multimap.js";
-import { storesResponses } from "../directive/compile/shared-entries.js";
+import { checkResponses } from "../directive/compile/shared-entries.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
 import { identityMistake, identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-states.js";
@@ -22,7 +22,7 @@ import { asStored } from "./stored-response.js";
  * of an ordinary request.
  */
 export class ResponseCache {
-  readonly #variants = new WeakMap<GraphQLSchema, { readonly variant: Variant | undefined }>();
+  readonly #variants = new WeakMap<GraphQLSchema, Variant>();
   readonly #shared: ResponsesParts;
   readonly #memo: Memo;
   readonly #slot: number;
@@ -84,12 +84,12 @@ export class ResponseCache {
   }
 
   #begin(operation: Operation, observer: Observer | undefined): Promise<Begun> | undefined {
-    const { requestStates, tier, clock } = this.parts;
+    const { requestStates, tier, clock, rules } = this.parts;
     const { options, admission } = this.#shared;
     const { context } = operation;
     const variant = this.#variantOf(operation.schema);
     const plan = this.planner.plan(operation);
-    if (variant === undefined || plan === undefined || !plan.isStorable) return undefined;
+    if (plan === undefined || !plan.isStorable || !rules.storing.has(operation.schema)) return undefined;
     const isExpected = (this.usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
     if (this.usesPolicies && !isExpected) return undefined;
     const learned = admission.of(plan.digest);
@@ -161,9 +161,8 @@ export class ResponseCache {
     return made;
   }
 
-  /** Undefined: its responses could be those of another schema. */
-  #variantOf(schema: GraphQLSchema): Variant | undefined {
-    const known = getOrMake(this.#variants, schema, () => {
+  #variantOf(schema: GraphQLSchema): Variant {
+    return getOrMake(this.#variants, schema, () => {
       const { keys, variants } = this.parts;
       const { maxAgeMs, extensions, tags } = this.#shared.options;
       const shape = shapeOf(schema, this.parts);
@@ -177,9 +176,9 @@ export class ResponseCache {
       });
       variants.declare(RESPONSES, variant);
       if (tags === undefined) reportStart(schema, this.parts);
-      return { variant: storesResponses(schema, shape, this.parts) ? variant : undefined };
+      checkResponses(schema, shape, this.parts);
+      return variant;
     });
-    return known.variant;
   }
 }
 

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { types } from "node:util";
 import { attempt } from "../../base/built-in.js";
 import {
   asJob,
@@ -260,7 +259,7 @@ export class Loads {
     let loaded: Loaded;
     try {
       const result = called.kind === "failed" ? this.#failed(load, called) : this.#loadedOf(load, called.value);
-      loaded = types.isPromise(result) ? await result : result;
+      loaded = result instanceof Promise ? await result : result;
     } catch (thrown) {
       loaded = failedLoad(thrown, 0);
     }
@@ -353,7 +352,7 @@ export class Loads {
     this.callerErrors.endSeries(request.key);
     channel.publish({ name: "load.finished", ...subjectOf(request.key), loadMs });
     const loaded = encode(value, false);
-    return types.isPromise(loaded) ? loaded.then(finish) : finish(loaded);
+    return loaded instanceof Promise ? loaded.then(finish) : finish(loaded);
   }
 
   /** A value without the promises in it. With them, if one rejects, or takes too long. */
